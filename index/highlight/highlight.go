@@ -1,0 +1,173 @@
+package highlight
+
+import (
+	"cmp"
+	"slices"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/quarrysearch/quarry/bm25/analysis"
+)
+
+// A Span is a half-open range of bytes of the source text.
+type Span struct{ Start, End int }
+
+// A Passage is a range of the source text with the matches inside it, in
+// bytes of the source text, ascending and disjoint.
+type Passage struct {
+	Span
+	Marks []Span
+}
+
+// Options bounds the answer; zero values take the defaults.
+type Options struct {
+	Size int // bytes of a passage, about; default 200
+	Max  int // number of passages; default 3
+}
+
+// A Matcher tells which of the query's terms, counted from 0, an indexed term
+// is, or a negative number.
+type Matcher func(term []byte) int
+
+// match is one occurrence of a query term.
+type match struct {
+	Span
+	term int
+}
+
+// Passages returns the passages with the most different query terms, then the
+// most matches, in the order of the text. A text without a match has none.
+func Passages(a *analysis.Analyzer, s *analysis.Scratch, text string, is Matcher, o Options) []Passage {
+	if o.Size <= 0 {
+		o.Size = 200
+	}
+	if o.Max <= 0 {
+		o.Max = 3
+	}
+	var found []match
+	a.Tokens(s, text, func(t *analysis.Token) {
+		if n := is(t.Term); n >= 0 {
+			found = append(found, match{Span{t.Start, t.End}, n})
+		}
+	})
+	slices.SortStableFunc(found, func(x, y match) int {
+		return cmp.Or(cmp.Compare(x.Start, y.Start), cmp.Compare(y.End, x.End))
+	})
+	var out []Passage
+	taken := make([]bool, len(found))
+	for len(out) < o.Max {
+		i, j := best(found, taken, o.Size)
+		if i == j {
+			break
+		}
+		out = append(out, Passage{widen(text, found[i:j], o.Size), marks(found[i:j])})
+		for ; i < j; i++ {
+			taken[i] = true
+		}
+	}
+	slices.SortFunc(out, func(x, y Passage) int { return cmp.Compare(x.Start, y.Start) })
+	return disjoint(out)
+}
+
+// best returns the half-open range of untaken matches that fits into size
+// bytes with the most different terms, then the most matches, then first in
+// the text. Two pointers move over the matches, so the cost is linear.
+func best(found []match, taken []bool, size int) (from, to int) {
+	counts := map[int]int{}
+	bestTerms, bestLen, i := 0, 0, 0
+	for j := range found {
+		if taken[j] {
+			clear(counts)
+			i = j + 1
+			continue
+		}
+		counts[found[j].term]++
+		for i < j && found[j].End-found[i].Start > size {
+			if counts[found[i].term]--; counts[found[i].term] == 0 {
+				delete(counts, found[i].term)
+			}
+			i++
+		}
+		if t, n := len(counts), j-i+1; t > bestTerms || t == bestTerms && n > bestLen {
+			bestTerms, bestLen, from, to = t, n, i, j+1
+		}
+	}
+	return from, to
+}
+
+// marks merges matches that overlap, as CJK bigrams and the parts of an
+// identifier do.
+func marks(found []match) []Span {
+	var out []Span
+	for _, m := range found {
+		if n := len(out); n > 0 && m.Start < out[n-1].End {
+			out[n-1].End = max(out[n-1].End, m.End)
+			continue
+		}
+		out = append(out, m.Span)
+	}
+	return out
+}
+
+// widen grows the range of the matches to about size bytes, a third before
+// and the rest behind, and moves both ends to a border of words where one is
+// near.
+func widen(text string, found []match, size int) Span {
+	s := Span{found[0].Start, found[0].End}
+	for _, m := range found {
+		s.End = max(s.End, m.End)
+	}
+	room := max(size-(s.End-s.Start), 0)
+	return Span{
+		Start: wordStart(text, max(s.Start-room/3, 0), s.Start),
+		End:   wordEnd(text, min(s.End+room-room/3, len(text)), s.End),
+	}
+}
+
+// wordStart returns the first border of words in text[from:to], or the first
+// rune's start where there is none (scripts without spaces).
+func wordStart(text string, from, to int) int {
+	for from < to && !utf8.RuneStart(text[from]) {
+		from++
+	}
+	if from == 0 {
+		return 0
+	}
+	for i, r := range text[from:to] {
+		if unicode.IsSpace(r) {
+			return from + i + utf8.RuneLen(r)
+		}
+	}
+	return from
+}
+
+// wordEnd is wordStart's mirror: the last border in text[from:to].
+func wordEnd(text string, to, from int) int {
+	if to == len(text) {
+		return to
+	}
+	for to > from && !utf8.RuneStart(text[to]) {
+		to--
+	}
+	for i := to; i > from; {
+		r, n := utf8.DecodeLastRuneInString(text[from:i])
+		if unicode.IsSpace(r) {
+			return i - n
+		}
+		i -= n
+	}
+	return to
+}
+
+// disjoint cuts each passage at the end of the one before, so that no text is
+// shown twice; marks never overlap, since a match belongs to one passage.
+func disjoint(ps []Passage) []Passage {
+	for i := 1; i < len(ps); i++ {
+		if prev := &ps[i-1]; prev.End > ps[i].Start {
+			cut := max(prev.Marks[len(prev.Marks)-1].End, min(prev.End, ps[i].Marks[0].Start))
+			prev.End = cut
+			ps[i].Start = min(max(ps[i].Start, cut), ps[i].Marks[0].Start)
+		}
+	}
+	return ps
+}
