@@ -1,0 +1,154 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+)
+
+// DefaultEF are the search widths swept where a VectorConfig names none, the
+// ones the peer scripts sweep.
+func DefaultEF() []int { return []int{10, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 800} }
+
+// A VectorConfig says what RunVectors measures. Engine, Queries, Truth, Build,
+// Search and Report are required.
+type VectorConfig struct {
+	Engine  string
+	Queries Matrix[float32]
+	// Truth holds each query's nearest rows, best first, at least K of them. It
+	// may have fewer rows than there are queries; then only those queries run.
+	Truth   Matrix[int32]
+	K       int   // 0 means 10
+	EF      []int // widths to sweep; nil means DefaultEF()
+	Passes  int   // timed passes a width, the fastest counts; 0 means 3
+	Threads int   // what Build uses, for the report
+
+	// Build makes the index and returns how many vectors it holds and its size
+	// on disk. Its whole run is timed.
+	Build func(ctx context.Context) (vectors int, bytes int64, err error)
+	// Search appends the base rows of the k nearest to dst, best first, and
+	// returns how many distances it computed (0 when not known).
+	Search func(ctx context.Context, query []float32, k, ef int, dst []int32) (found []int32, distances int, err error)
+	// Report takes each line when it is ready: a VectorBuild, then a
+	// VectorSetting for every width.
+	Report func(line any) error
+}
+
+// A VectorBuild is RunVectors' first line.
+type VectorBuild struct {
+	Engine  string  `json:"engine"`
+	BuildS  float64 `json:"build_s"` // seconds, to a tenth
+	Threads int     `json:"threads"`
+	Vectors int     `json:"vectors"`
+	Bytes   int64   `json:"bytes"` // on disk
+}
+
+func (b VectorBuild) String() string {
+	return fmt.Sprintf("%s build %.1f s, threads %d, vectors %d, bytes %d", b.Engine, b.BuildS, b.Threads, b.Vectors, b.Bytes)
+}
+
+// A VectorSetting is one line of RunVectors' sweep.
+type VectorSetting struct {
+	Engine    string  `json:"engine"`
+	EF        int     `json:"ef"`
+	Recall    float64 `json:"recall"`    // at K, to four places
+	QPS       int     `json:"qps"`       // queries a second on one thread
+	Distances int     `json:"distances"` // computed a query, rounded
+}
+
+func (s VectorSetting) String() string {
+	return fmt.Sprintf("%s ef %d recall %.4f qps %d distances %d", s.Engine, s.EF, s.Recall, s.QPS, s.Distances)
+}
+
+func (c *VectorConfig) prepare() error {
+	if c.K == 0 {
+		c.K = 10
+	}
+	if c.EF == nil {
+		c.EF = DefaultEF()
+	}
+	if c.Passes == 0 {
+		c.Passes = 3
+	}
+	c.Queries = c.Queries.Head(c.Truth.Rows())
+	switch {
+	case c.K < 1 || c.K > c.Truth.Dim:
+		return inputf("truth", "it has %d neighbors a query, recall@%d needs 1 to that many", c.Truth.Dim, c.K)
+	case c.Passes < 1:
+		return inputf("passes", "%d, want 1 or more", c.Passes)
+	case c.Queries.Rows() == 0:
+		return inputf("queries", "none")
+	}
+	c.Truth = c.Truth.Head(c.Queries.Rows())
+	return nil
+}
+
+// RunVectors builds an index and sweeps its search width, one query at a time on
+// this goroutine.
+func RunVectors(ctx context.Context, c VectorConfig) error {
+	if err := c.prepare(); err != nil {
+		return err
+	}
+	start := time.Now()
+	vectors, size, err := c.Build(ctx)
+	if err != nil {
+		return fmt.Errorf("bench: build: %w", err)
+	}
+	took := time.Since(start).Seconds()
+	if err := c.Report(VectorBuild{Engine: c.Engine, BuildS: round(took, 1), Threads: c.Threads, Vectors: vectors, Bytes: size}); err != nil {
+		return err
+	}
+	for _, ef := range c.EF {
+		s, err := c.sweep(ctx, ef)
+		if err != nil {
+			return err
+		}
+		if err := c.Report(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sweep measures one width.
+func (c *VectorConfig) sweep(ctx context.Context, ef int) (VectorSetting, error) {
+	n := c.Queries.Rows()
+	found := make([][]int32, n)
+	for i := range found {
+		found[i] = make([]int32, 0, c.K)
+	}
+	best, distances := time.Duration(math.MaxInt64), 0
+	for range c.Passes {
+		distances = 0
+		start := time.Now()
+		for i := range n {
+			rows, d, err := c.Search(ctx, c.Queries.Row(i), c.K, ef, found[i][:0])
+			if err != nil {
+				return VectorSetting{}, fmt.Errorf("bench: query %d at ef %d: %w", i, ef, err)
+			}
+			found[i] = rows
+			distances += d
+		}
+		best = min(best, max(time.Since(start), 1))
+		if err := ctx.Err(); err != nil {
+			return VectorSetting{}, err
+		}
+	}
+	recall := 0.0
+	for i := range n {
+		recall += RecallAt(found[i], c.Truth.Row(i), c.K)
+	}
+	return VectorSetting{
+		Engine: c.Engine, EF: ef,
+		Recall:    round(recall/float64(n), 4),
+		QPS:       int(math.Round(float64(n) / best.Seconds())),
+		Distances: int(math.Round(float64(distances) / float64(n))),
+	}, nil
+}
+
+// round keeps the given number of decimal places.
+func round(x float64, places int) float64 {
+	p := math.Pow10(places)
+	return math.Round(x*p) / p
+}
