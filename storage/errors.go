@@ -3,6 +3,11 @@ package storage
 import (
 	"errors"
 	"fmt"
+	iofs "io/fs"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"syscall"
 )
 
 // Sentinels of the whole engine, matched with errors.Is. Package index gives
@@ -57,4 +62,123 @@ func Corruptf(file string, off int64, format string, args ...any) error {
 // the thing that is wrong.
 func Invalidf(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
+}
+
+// VersionError tells that a file is of a format version, or uses a feature,
+// this build does not read. It matches ErrVersion.
+type VersionError struct {
+	File     string
+	Have     uint32 // format version of the file
+	Min, Max uint32 // versions this build reads
+	Features uint64 // feature bits of the file that this build does not know
+}
+
+func (e *VersionError) Error() string {
+	if e.Features != 0 {
+		return fmt.Sprintf("quarry: unsupported format version: %s uses unknown features %#x; open it with the release that wrote it",
+			e.File, e.Features)
+	}
+	return fmt.Sprintf("quarry: unsupported format version: %s has version %d, this build reads %d to %d; open it with the release that wrote it",
+		e.File, e.Have, e.Min, e.Max)
+}
+
+// Is makes errors.Is(err, ErrVersion) true.
+func (e *VersionError) Is(target error) bool { return target == ErrVersion }
+
+// An ioError names the operation and the file beside the cause. It matches
+// exactly one class: ErrNotFound when the file does not exist, ErrClosed when
+// the handle was closed, ErrIO otherwise; and, through Unwrap, the errors of
+// io/fs and syscall.
+type ioError struct {
+	op, file string
+	err      error
+}
+
+func (e *ioError) Error() string { return "quarry: " + e.op + " " + e.file + ": " + e.err.Error() }
+func (e *ioError) Unwrap() error { return e.err }
+
+func (e *ioError) Is(target error) bool {
+	switch {
+	case errors.Is(e.err, iofs.ErrNotExist):
+		return target == ErrNotFound
+	case errors.Is(e.err, iofs.ErrClosed):
+		return target == ErrClosed
+	}
+	return target == ErrIO
+}
+
+// wrapIO gives err the operation, the file and its class; nil stays nil. The
+// wrapping that package os does itself is taken off, so that a message says
+// each thing once.
+func wrapIO(op, file string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var pe *iofs.PathError
+	var le *os.LinkError
+	var se *os.SyscallError
+	switch {
+	case errors.As(err, &pe):
+		err = pe.Err
+	case errors.As(err, &le):
+		err = le.Err
+	case errors.As(err, &se):
+		err = se.Err
+	}
+	return &ioError{op: op, file: file, err: err}
+}
+
+// IsDiskFull reports whether err comes from a full disk or an exhausted
+// quota: the write failed as a whole, and writing may go on once there is
+// space. ErrIO matches such an error too.
+func IsDiskFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || isPlatformDiskFull(err)
+}
+
+// poisoned marks an error after which the state of the disk is not known, a
+// failed fsync above all: the kernel may have dropped the dirty pages and
+// report success the next time, so that nothing may be written any more until
+// the directory is opened again. It matches ErrReadOnly and the cause.
+func poisoned(err error) error {
+	if err == nil || errors.Is(err, ErrReadOnly) {
+		return err
+	}
+	return fmt.Errorf("%w until reopened: %w", ErrReadOnly, err)
+}
+
+// A FaultError is a memory fault, met while reading a mapped file: the file
+// was cut, or the device failed. It matches ErrIO. Segment.FaultOffset turns
+// the address into an offset in a file.
+type FaultError struct{ Addr uintptr }
+
+func (e *FaultError) Error() string {
+	return fmt.Sprintf("quarry: i/o error: memory fault at address %#x of a mapped file", e.Addr)
+}
+
+// Is makes errors.Is(err, ErrIO) true.
+func (e *FaultError) Is(target error) bool { return target == ErrIO }
+
+// Guard calls f and turns a memory fault in this goroutine into a FaultError,
+// where the program would otherwise die of SIGBUS or SIGSEGV. Every goroutine
+// that reads mapped bytes runs under a Guard of its own; goroutines started
+// by f are not covered. Any other panic, a nil dereference included, goes on
+// unchanged. The cost is one deferred call.
+func Guard(f func() error) (err error) {
+	old := debug.SetPanicOnFault(true)
+	defer func() {
+		debug.SetPanicOnFault(old)
+		r := recover()
+		if r == nil {
+			return
+		}
+		fault, ok := r.(interface {
+			runtime.Error
+			Addr() uintptr
+		})
+		if !ok {
+			panic(r)
+		}
+		err = &FaultError{Addr: fault.Addr()}
+	}()
+	return f()
 }

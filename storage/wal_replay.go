@@ -1,0 +1,400 @@
+package storage
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"path/filepath"
+	"slices"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// A ReplayReport tells what Replay found. CreateWAL takes it to go on.
+type ReplayReport struct {
+	First, Last uint64 // numbers of the logs read; 0 when there were none
+	End         int64  // end of the last whole record in log Last, in bytes
+	Next        uint64 // number of the log to create next
+	Records     int    // records given to fn
+	Bytes       int64  // their size
+
+	// Torn is set when the last log ends in bytes that are no whole record:
+	// the writer stopped within a write. TornFile holds TornBytes of them
+	// from TornOffset on. They had not been synced.
+	Torn       bool
+	TornFile   string
+	TornOffset int64
+	TornBytes  int64
+}
+
+// Replay gives the records in log files from and above to fn, in the order
+// they were appended. The slice is dead after fn returns. from is the
+// manifest's WALFirst: that file must exist, unless from is 0, which starts
+// at the lowest there is, or at nothing. Replay only reads.
+//
+// A torn tail is normal after a crash: its bytes count for nothing, the report
+// says where, and the next log's header shuts them out for good (nothing is
+// overwritten, so the file itself keeps them). Everything else is ErrCorrupt
+// with file and offset: damage before an offset that a good frame or the next
+// log's header says was synced; a missing file; and damage that whole frames
+// follow, unless an unwritten sector lies between, which is how a power loss
+// leaves pages it wrote out of order. fn may have seen records from before the
+// damage; an error of fn ends the replay and is returned as it is.
+func Replay(fs FS, dir string, from uint64, fn func(record []byte) error) (ReplayReport, error) {
+	var report ReplayReport
+	logs, err := listLogs(fs, dir, from)
+	if err != nil {
+		return report, err
+	}
+	switch {
+	case from != 0 && (len(logs) == 0 || logs[0] != from):
+		return report, Corruptf(filepath.Join(dir, WALName(from)), 0, "log file is missing")
+	case len(logs) == 0:
+		report.Next = 1
+		return report, nil
+	}
+	var r *walReader // of the log before
+	defer func() { r.close() }()
+	for i, number := range logs {
+		if number != logs[0]+uint64(i) {
+			return report, Corruptf(filepath.Join(dir, WALName(logs[0]+uint64(i))), 0, "log file is missing")
+		}
+		next, torn, err := openLog(fs, dir, number, i == len(logs)-1 && number != from)
+		if err != nil {
+			return report, err
+		}
+		if torn {
+			break // created by a writer that stopped: as if it were not there
+		}
+		if r != nil {
+			if next.prev != r.number {
+				next.close()
+				return report, Corruptf(next.path, 24, "follows log %d, want %d", next.prev, r.number)
+			}
+			err = r.replay(next.prevEnd, fn, &report)
+			r.close()
+		}
+		r = next
+		if err != nil {
+			return report, err
+		}
+	}
+	if r == nil {
+		report.Next = logs[0]
+		return report, nil
+	}
+	err = r.replay(-1, fn, &report)
+	report.First, report.Last, report.Next = logs[0], r.number, r.number+1
+	return report, err
+}
+
+// listLogs returns the numbers of the log files from and above, ascending.
+func listLogs(fs FS, dir string, from uint64) ([]uint64, error) {
+	names, err := fs.List(dir)
+	if err != nil {
+		return nil, err
+	}
+	var out []uint64
+	for _, name := range names {
+		if f := ParseFileName(name); f.Kind == FileWAL && f.Number >= from {
+			out = append(out, f.Number)
+		}
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+// A walReader reads one log file, a block at a time.
+type walReader struct {
+	f        File
+	path     string
+	number   uint64
+	size     int64
+	prev     uint64 // the log before, and where its records end
+	prevEnd  int64
+	block    []byte // bytes of the block at blockOff
+	blockOff int64  // -1 for none
+}
+
+func (r *walReader) close() {
+	if r != nil && r.f != nil {
+		_ = r.f.Close() // opened for reading: nothing to lose
+		r.f = nil
+	}
+}
+
+// openLog opens a log file and checks its header. torn is true when mayTear
+// and the file is one whose creation was cut short: the header, which is one
+// write within one sector, is missing or zero, and there is not one good frame.
+func openLog(fs FS, dir string, number uint64, mayTear bool) (_ *walReader, torn bool, err error) {
+	path := filepath.Join(dir, WALName(number))
+	f, err := fs.Open(path)
+	if err != nil {
+		return nil, false, err
+	}
+	r := &walReader{f: f, path: path, number: number, blockOff: -1}
+	if r.size, err = f.Size(); err == nil {
+		err = r.readHeader()
+	}
+	if err == nil {
+		return r, false, nil
+	}
+	defer r.close()
+	if !mayTear || !errors.Is(err, ErrCorrupt) || r.size >= walHeaderSize && firstNonZero(r.block[:walHeaderSize]) >= 0 {
+		return nil, false, err
+	}
+	torn = true
+	if serr := r.scan(0, func(int64, walFrame) bool { torn = false; return false }); serr != nil {
+		return nil, false, serr
+	}
+	if torn {
+		return nil, true, nil
+	}
+	return nil, false, err
+}
+
+func (r *walReader) readHeader() error {
+	if r.size < walHeaderSize {
+		return Corruptf(r.path, r.size, "want at least %d bytes, have %d", walHeaderSize, r.size)
+	}
+	if err := r.load(0); err != nil {
+		return err
+	}
+	h, le := r.block, binary.LittleEndian
+	if string(h[:8]) != walMagic {
+		return Corruptf(r.path, 0, "not a log: magic %q", h[:8])
+	}
+	if v := le.Uint32(h[8:]); v != walVersion {
+		return &VersionError{File: r.path, Have: v, Min: walVersion1, Max: walVersion}
+	}
+	if f := le.Uint32(h[12:]); f != 0 {
+		return &VersionError{File: r.path, Have: walVersion, Min: walVersion1, Max: walVersion, Features: uint64(f)}
+	}
+	if le.Uint64(h[40:]) != xxhash.Sum64(h[:40]) {
+		return Corruptf(r.path, 40, "header checksum mismatch")
+	}
+	if n := le.Uint64(h[16:]); n != r.number {
+		return Corruptf(r.path, 16, "header of log %d in a file named for %d", n, r.number)
+	}
+	r.prev = le.Uint64(h[24:])
+	end := le.Uint64(h[32:])
+	if end > math.MaxInt64 {
+		return Corruptf(r.path, 32, "end %d of log %d", end, r.prev)
+	}
+	r.prevEnd = int64(end)
+	return nil
+}
+
+// load makes r.block the block that holds off, which is below r.size.
+func (r *walReader) load(off int64) error {
+	start := off - off%walBlock
+	if r.blockOff == start {
+		return nil
+	}
+	n := min(walBlock, r.size-start)
+	if r.block == nil {
+		r.block = make([]byte, walBlock)
+	}
+	r.block = r.block[:n]
+	r.blockOff = -1
+	if err := readFull(r.f, r.path, r.block, start); err != nil {
+		return err
+	}
+	r.blockOff = start
+	return nil
+}
+
+// A walFrame is a frame whose checksum is right. payload is dead after the
+// next load.
+type walFrame struct {
+	typ     byte
+	synced  int64
+	payload []byte
+}
+
+// frameAt reads the frame at off, which must not be within a block's padding;
+// ok is false when there is no good one.
+func (r *walReader) frameAt(off int64) (fr walFrame, ok bool, err error) {
+	if err := r.load(off); err != nil {
+		return walFrame{}, false, err
+	}
+	fr, ok = parseFrame(r.block[off-r.blockOff:], r.number, off)
+	return fr, ok, nil
+}
+
+// parseFrame reads the frame that starts at b[0], byte off of log number; b
+// ends with the block or the file.
+func parseFrame(b []byte, number uint64, off int64) (walFrame, bool) {
+	if len(b) < walFrameHeader {
+		return walFrame{}, false
+	}
+	le := binary.LittleEndian
+	n, synced := int(le.Uint16(b[8:])), le.Uint64(b[16:])
+	// Cheap tests first: scan calls this at every byte.
+	if le.Uint32(b[12:]) != uint32(number) || b[10] < frameFull || b[10] > frameLast || b[11] != 0 ||
+		n > len(b)-walFrameHeader || synced > uint64(off) {
+		return walFrame{}, false
+	}
+	if xxhash.Sum64(b[8:walFrameHeader+n]) != le.Uint64(b) {
+		return walFrame{}, false
+	}
+	return walFrame{typ: b[10], synced: int64(synced), payload: b[walFrameHeader : walFrameHeader+n]}, true
+}
+
+// replay gives the records to fn. end is where the next log says this one
+// ends, or -1 when this is the last.
+func (r *walReader) replay(end int64, fn func([]byte) error, report *ReplayReport) error {
+	limit := r.size
+	if end >= 0 {
+		if end > r.size {
+			return Corruptf(r.path, r.size, "want %d bytes, have %d", end, r.size)
+		}
+		limit = end
+	}
+	var record []byte
+	open := false // within a record
+	good := int64(walHeaderSize)
+	synced := int64(0)
+	off := good
+	for off < limit {
+		if left := walBlock - off%walBlock; left <= walFrameHeader {
+			off += left
+			continue
+		}
+		fr, ok, err := r.frameAt(off)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			break
+		}
+		synced = max(synced, fr.synced)
+		if starts := fr.typ == frameFull || fr.typ == frameFirst; starts == open {
+			return Corruptf(r.path, off, "frame of type %d out of order", fr.typ)
+		} else if starts {
+			record = record[:0]
+		}
+		record = append(record, fr.payload...)
+		off += int64(walFrameHeader + len(fr.payload))
+		if open = fr.typ == frameFirst || fr.typ == frameMiddle; open {
+			continue
+		}
+		good = off
+		report.Records++
+		report.Bytes += int64(len(record))
+		if err := fn(record); err != nil {
+			return err
+		}
+	}
+	report.End = good
+	if end >= 0 {
+		if good != end {
+			return Corruptf(r.path, off, "bad frame: log %d has records up to %d", r.number+1, end)
+		}
+		return nil
+	}
+	return r.judgeTail(good, off, synced, report)
+}
+
+// judgeTail tells a torn tail from damage in the last log, whose whole
+// records end at good, and whose first bad frame is at bad (the file's end or
+// beyond it when there is none).
+func (r *walReader) judgeTail(good, bad, synced int64, report *ReplayReport) error {
+	next := int64(-1) // the first good frame after bad
+	if bad < r.size {
+		err := r.scan(bad, func(off int64, fr walFrame) bool {
+			if next < 0 {
+				next = off
+			}
+			synced = max(synced, fr.synced)
+			return synced <= good
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if synced > good {
+		return Corruptf(r.path, min(bad, r.size), "bad frame: bytes up to %d were synced, records end at %d", synced, good)
+	}
+	if next >= 0 {
+		hole, err := r.hasHole(bad, next)
+		if err != nil {
+			return err
+		}
+		if !hole {
+			return Corruptf(r.path, bad, "bad frame: a good one follows at %d", next)
+		}
+	}
+	if good < r.size {
+		report.Torn, report.TornFile, report.TornOffset, report.TornBytes = true, r.path, good, r.size-good
+	}
+	return nil
+}
+
+// scanBudget bounds the bytes hashed while looking for a frame at every byte
+// of a damaged block; input made for it could cost a second otherwise.
+const scanBudget = 64 << 20
+
+// scan calls fn for good frames after the bad one at off, until fn returns
+// false: at any byte of that block, then along the frames of each later one,
+// where the first starts with the block.
+func (r *walReader) scan(off int64, fn func(off int64, fr walFrame) bool) error {
+	if off >= r.size {
+		return nil
+	}
+	if err := r.load(off); err != nil {
+		return err
+	}
+	budget := scanBudget
+	for at := off + 1; at+walFrameHeader <= r.blockOff+int64(len(r.block)) && budget > 0; at++ {
+		b := r.block[at-r.blockOff:]
+		fr, ok := parseFrame(b, r.number, at)
+		if binary.LittleEndian.Uint32(b[12:]) == uint32(r.number) {
+			budget -= int(binary.LittleEndian.Uint16(b[8:]))
+		}
+		if ok {
+			if !fn(at, fr) {
+				return nil
+			}
+			at += int64(walFrameHeader+len(fr.payload)) - 1
+		}
+	}
+	for start := off - off%walBlock + walBlock; start < r.size; start += walBlock {
+		for at := start; at < r.size && at+walFrameHeader < start+walBlock; {
+			fr, ok, err := r.frameAt(at)
+			if err != nil {
+				return err
+			}
+			if !ok {
+				break
+			}
+			if !fn(at, fr) {
+				return nil
+			}
+			at += int64(walFrameHeader + len(fr.payload))
+		}
+	}
+	return nil
+}
+
+// walSector is the unit a disk writes as a whole.
+const walSector = 512
+
+// hasHole reports whether bytes [from, to) hold a sector, from from on if it
+// starts before, of only zeros: bytes that never reached the disk.
+func (r *walReader) hasHole(from, to int64) (bool, error) {
+	for from < to {
+		end := from - from%walSector + walSector
+		if end > to {
+			return false, nil
+		}
+		if err := r.load(from); err != nil {
+			return false, err
+		}
+		if firstNonZero(r.block[from-r.blockOff:min(end-r.blockOff, int64(len(r.block)))]) < 0 {
+			return true, nil
+		}
+		from = end
+	}
+	return false, nil
+}
