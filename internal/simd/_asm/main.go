@@ -1,0 +1,52 @@
+// Command asm writes the amd64 kernels of package simd.
+//
+//	cd internal/simd/_asm && go run . -out ../kernels_amd64.s -stubs ../stubs_amd64.go -pkg simd
+//
+// Every kernel has frame $0 and NOSPLIT and calls nothing, so a memory fault
+// inside it (a mapped file cut short by another process) reaches the Go caller
+// as a panic that recover catches under debug.SetPanicOnFault.
+//
+// All kernels share one shape, written once in rows.go: four rows at a time
+// against one query, a last group of fewer rows repeats its last row and
+// stores only what is asked for, so there is no second loop for the remainder.
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+)
+
+// prefetchRows is how many rows ahead of the one being read the gather kernels
+// ask for. BenchmarkDotU8S8Gather on Zen 4, rows of 64, 128, 448 and 832 bytes:
+// 4 ahead takes 8.2, 11.8, 30 and 53 ns a row, none 10.6, 15.9, 35 and 62, and
+// 8 or 12 ahead are slower than 4.
+const prefetchRows = 4
+
+// scanAhead is the distance in bytes at which the scan kernels prefetch, in
+// address order: the hardware sees four short streams in the four rows read
+// side by side and follows them badly. BenchmarkDotU8S8Scan on Zen 4, rows of
+// 128, 448 and 832 bytes: 4,096 ahead takes 4.7, 17 and 32 ns a row, none 4.6,
+// 33 and 77; 1,024 is too near, 8,192 a little worse.
+const scanAhead = 4096
+
+func main() {
+	ConstraintExpr("amd64,!purego")
+	for _, isa := range []isa{avx2{}, avx512{}} {
+		for _, distances := range []bool{false, true} {
+			rowsU8S8(isa, gather, distances)
+			rowsU8S8(isa, scan, distances)
+		}
+		floatRows(isa, "dotF32", false)
+		floatRows(isa, "l2F32", true)
+	}
+	prefetch()
+	Generate()
+}
+
+// prefetch brings one cache line near.
+func prefetch() {
+	TEXT("prefetchAsm", noSplit, "func(p *byte)")
+	Pragma("noescape")
+	Doc("prefetchAsm asks for the cache line at p.")
+	PREFETCHT0(mem(Load(Param("p"), GP64())))
+	RET()
+}

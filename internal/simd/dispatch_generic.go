@@ -1,0 +1,40 @@
+//go:build !amd64 || purego
+
+package simd
+
+import "unsafe"
+
+// Level names the instruction set in use: "go".
+func Level() string { return "go" }
+
+func dotU8S8(code []byte, q []int8) int32 { return dotU8S8Ref(code, q) }
+
+func dotU8S8Gather(q []int8, codes []byte, stride int, ids []uint32, out []int32) {
+	dotU8S8GatherRef(q, codes, stride, ids, out)
+}
+
+func dotU8S8Scan(q []int8, codes []byte, stride int, out []int32) {
+	dotU8S8ScanRef(q, codes, stride, out)
+}
+
+func distanceGather(q []int8, f *Form, codes []byte, ids []uint32, out []float32) {
+	distanceGatherRef(q, f, codes, ids, out)
+}
+
+func distanceScan(q []int8, f *Form, codes []byte, out []float32) {
+	distanceScanRef(q, f, codes, out)
+}
+
+func dotF32(a, b []float32) float32 { return dotF32Ref(a, b) }
+
+func l2F32(a, b []float32) float32 { return l2F32Ref(a, b) }
+
+func dotF32Gather(q, base []float32, ids []uint32, out []float32) {
+	dotF32GatherRef(q, base, ids, out)
+}
+
+func l2F32Gather(q, base []float32, ids []uint32, out []float32) {
+	l2F32GatherRef(q, base, ids, out)
+}
+
+func prefetch(unsafe.Pointer) {}

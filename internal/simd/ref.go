@@ -1,0 +1,126 @@
+package simd
+
+import (
+	"encoding/binary"
+	"math"
+)
+
+// The reference kernels. They are compiled on every platform: the oracle of
+// the assembly's tests, and the kernels themselves where there is no assembly.
+
+func dotU8S8Ref(code []byte, q []int8) int32 {
+	code = code[:len(q)]
+	var s0, s1, s2, s3 int32
+	i := 0
+	for ; i+4 <= len(q); i += 4 {
+		c, v := code[i:i+4:i+4], q[i:i+4:i+4]
+		s0 += int32(c[0]) * int32(v[0])
+		s1 += int32(c[1]) * int32(v[1])
+		s2 += int32(c[2]) * int32(v[2])
+		s3 += int32(c[3]) * int32(v[3])
+	}
+	for ; i < len(q); i++ {
+		s0 += int32(code[i]) * int32(q[i])
+	}
+	return s0 + s1 + s2 + s3
+}
+
+func dotU8S8GatherRef(q []int8, codes []byte, stride int, ids []uint32, out []int32) {
+	for i, id := range ids {
+		out[i] = dotU8S8Ref(codes[int(id)*stride:], q)
+	}
+}
+
+func dotU8S8ScanRef(q []int8, codes []byte, stride int, out []int32) {
+	for i := range out {
+		out[i] = dotU8S8Ref(codes[i*stride:], q)
+	}
+}
+
+func (f *Form) distanceRef(row []byte, q []int8) float32 {
+	row = row[:len(q)]
+	meta := binary.LittleEndian.Uint64(row[len(row)-8:])
+	scale, norm := math.Float32frombits(uint32(meta)), math.Float32frombits(uint32(meta>>32))
+	dot := float32(float32(f.Scale*scale) * float32(dotU8S8Ref(row, q)-f.Bias))
+	d := float32(f.Base+norm) - dot
+	if d < f.Floor {
+		d = f.Floor
+	}
+	return d
+}
+
+func distanceGatherRef(q []int8, f *Form, codes []byte, ids []uint32, out []float32) {
+	for i, id := range ids {
+		out[i] = f.distanceRef(codes[int(id)*len(q):], q)
+	}
+}
+
+func distanceScanRef(q []int8, f *Form, codes []byte, out []float32) {
+	for i := range out {
+		out[i] = f.distanceRef(codes[i*len(q):], q)
+	}
+}
+
+// lanes is the number of partial sums of the float kernels: one 512-bit
+// register, two 256-bit ones, four of NEON.
+const lanes = 16
+
+// dotF32Ref keeps the partial sums in an array, not in variables: it is the
+// definition. The conversions float32(x*y) forbid the compiler to fuse the
+// multiplication with the addition, which it does on arm64 and others.
+func dotF32Ref(a, b []float32) float32 {
+	var acc [lanes]float32
+	b = b[:len(a)]
+	for len(a) >= lanes {
+		x, y := (*[lanes]float32)(a), (*[lanes]float32)(b)
+		for l := range acc {
+			acc[l] += float32(x[l] * y[l])
+		}
+		a, b = a[lanes:], b[lanes:]
+	}
+	for l := range a {
+		acc[l] += float32(a[l] * b[l])
+	}
+	return sumLanes(&acc)
+}
+
+func l2F32Ref(a, b []float32) float32 {
+	var acc [lanes]float32
+	b = b[:len(a)]
+	for len(a) >= lanes {
+		x, y := (*[lanes]float32)(a), (*[lanes]float32)(b)
+		for l := range acc {
+			d := x[l] - y[l]
+			acc[l] += float32(d * d)
+		}
+		a, b = a[lanes:], b[lanes:]
+	}
+	for l := range a {
+		d := a[l] - b[l]
+		acc[l] += float32(d * d)
+	}
+	return sumLanes(&acc)
+}
+
+// sumLanes adds the upper half of the lanes to the lower half until one is
+// left: 16, 8, 4, 2, 1.
+func sumLanes(acc *[lanes]float32) float32 {
+	for half := lanes / 2; half > 0; half /= 2 {
+		for l := range half {
+			acc[l] += acc[l+half]
+		}
+	}
+	return acc[0]
+}
+
+func dotF32GatherRef(q, base []float32, ids []uint32, out []float32) {
+	for i, id := range ids {
+		out[i] = dotF32Ref(q, base[int(id)*len(q):])
+	}
+}
+
+func l2F32GatherRef(q, base []float32, ids []uint32, out []float32) {
+	for i, id := range ids {
+		out[i] = l2F32Ref(q, base[int(id)*len(q):])
+	}
+}

@@ -1,0 +1,113 @@
+package simd
+
+import "unsafe"
+
+// Block is the granule of the integer kernels in bytes: rows and queries whose
+// length is a multiple of it run in assembly, others in the Go reference.
+const Block = 64
+
+// DotU8S8 returns Σ code[i]·q[i] over len(q) bytes, code unsigned and q
+// signed. It is exact while len(q) ≤ 65,536 (2^16·255·128 < 2^31). It panics
+// when code is shorter than q.
+func DotU8S8(code []byte, q []int8) int32 {
+	return dotU8S8(code[:len(q)], q)
+}
+
+// DotU8S8Gather sets out[i] to the dot product of q with the row ids[i] of
+// codes, for every i < len(ids). Rows lie stride bytes apart; a row's first
+// len(q) bytes are read, so len(q) ≤ stride, both multiples of Block.
+//
+// The caller has checked that (ids[i]+1)·stride ≤ len(codes) for every i: the
+// kernels do not, a wrong id reads outside the array. It panics when out is
+// shorter than ids.
+func DotU8S8Gather(q []int8, codes []byte, stride int, ids []uint32, out []int32) {
+	out = out[:len(ids)]
+	if len(ids) == 0 {
+		return
+	}
+	dotU8S8Gather(q, codes, stride, ids, out)
+}
+
+// DotU8S8Scan sets out[i] to the dot product of q with row first+i of codes,
+// for every i < n. The layout is that of DotU8S8Gather. It panics when the
+// rows are not all inside codes or out is shorter than n.
+func DotU8S8Scan(q []int8, codes []byte, stride, first, n int, out []int32) {
+	out = out[:n]
+	if n == 0 {
+		return
+	}
+	dotU8S8Scan(q, codes[first*stride:(first+n)*stride], stride, out)
+}
+
+// A Form turns sums of DotU8S8 into distances. A row then ends with two
+// little-endian float32 of its own, scale and norm, over which the query is 0:
+//
+//	distance = max(Floor, (Base + norm) − (Scale·scale)·float32(sum − Bias))
+//
+// Every step is one float32 operation, in this order, at every level.
+type Form struct {
+	Bias  int32
+	Base  float32
+	Scale float32
+	Floor float32
+}
+
+// DistanceGather is DotU8S8Gather with the sums turned into distances, for rows
+// as long as the query.
+func DistanceGather(q []int8, f *Form, codes []byte, ids []uint32, out []float32) {
+	out = out[:len(ids)]
+	if len(ids) == 0 {
+		return
+	}
+	distanceGather(q, f, codes, ids, out)
+}
+
+// DistanceScan is DotU8S8Scan with the sums turned into distances, for rows as
+// long as the query.
+func DistanceScan(q []int8, f *Form, codes []byte, first, n int, out []float32) {
+	out = out[:n]
+	if n == 0 {
+		return
+	}
+	distanceScan(q, f, codes[first*len(q):(first+n)*len(q)], out)
+}
+
+// DotF32 returns Σ a[i]·b[i] over len(a) components in the order given in the
+// package comment. It panics when b is shorter than a.
+func DotF32(a, b []float32) float32 {
+	return dotF32(a, b[:len(a)])
+}
+
+// L2F32 returns Σ (a[i]−b[i])² over len(a) components in the order given in
+// the package comment. It panics when b is shorter than a.
+func L2F32(a, b []float32) float32 {
+	return l2F32(a, b[:len(a)])
+}
+
+// DotF32Gather sets out[i] to DotF32 of q and the row ids[i] of base, rows of
+// dim components one after the other; the bits are those of DotF32. It panics
+// when q is shorter than dim or out shorter than ids. The caller has checked
+// that (ids[i]+1)·dim ≤ len(base).
+func DotF32Gather(q, base []float32, dim int, ids []uint32, out []float32) {
+	out = out[:len(ids)]
+	if len(ids) == 0 {
+		return
+	}
+	dotF32Gather(q[:dim], base, ids, out)
+}
+
+// L2F32Gather is DotF32Gather for L2F32.
+func L2F32Gather(q, base []float32, dim int, ids []uint32, out []float32) {
+	out = out[:len(ids)]
+	if len(ids) == 0 {
+		return
+	}
+	l2F32Gather(q[:dim], base, ids, out)
+}
+
+// Prefetch asks the processor to bring the cache line of 64 bytes at p near. p
+// may be any address: a prefetch never faults. A call costs some 1.6 ns, a miss
+// that it hides some 100 ns. It does nothing at level go.
+func Prefetch(p unsafe.Pointer) {
+	prefetch(p)
+}
