@@ -1,0 +1,528 @@
+package bm25
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/quarrysearch/quarry/storage"
+)
+
+// A Bound is a query with every term looked up in every segment and weights
+// from the statistics of all segments together. It is immutable and safe for
+// concurrent use, each search with a Scratch of its own.
+type Bound struct {
+	segs    int
+	docs    []uint32 // docs of each segment
+	fields  []boundField
+	terms   []boundTerm
+	entries []entry // of term t in segment s: entries[s·len(terms)+t], df 0 = absent
+	leaves  []leaf
+	root    *node
+	idfSum  int64 // bounds every raw score
+	k1      float64
+	nodes   int
+}
+
+type boundField struct {
+	name    string
+	params  Params
+	docs    uint64 // docs with the field, all segments
+	length  uint64
+	inv     *[256]float32
+	perSeg  []*Field
+	average float64
+}
+
+type boundTerm struct {
+	field int
+	term  []byte
+	df    uint64
+}
+
+type leafKind uint8
+
+const (
+	leafTerm leafKind = iota
+	leafPrefix
+	leafPhrase
+)
+
+// A leaf is what scores: a term, the expansions of a prefix as one pseudo
+// term, or a phrase, each in one field.
+type leaf struct {
+	kind    leafKind
+	field   int
+	terms   []int    // in Bound.terms
+	offsets []uint32 // places of a phrase's terms, the least 0
+	slop    uint32
+	idf     float64
+	boost   float64 // field weight × boost × times given
+	w       float32 // idf × boost
+	full    uint32  // bounds the leaf's contribution
+}
+
+type nodeOp uint8
+
+const (
+	opLeaf nodeOp = iota
+	opAny         // at least min of kids
+	opAll         // all of kids
+	opBool        // all of must (kids), min of should, none of not
+)
+
+type node struct {
+	op     nodeOp
+	leaf   int
+	kids   []*node
+	should []*node
+	not    []*node
+	min    int
+	depth  int // frames needed below
+}
+
+type binder struct {
+	b      *Bound
+	segs   []SegmentFields
+	params map[string]Params
+	seen   map[string]int // field number and term → number in terms
+	names  map[string]int
+}
+
+// Bind prepares a query for a list of segments. params gives the constants of
+// BM25 by field; a field that is missing there has DefaultParams. Fields that
+// no segment has match nothing.
+//
+// Weights come from sums over all segments (docs with the field, df, total
+// length), deleted docs included until a merge drops them (case C03), so a
+// doc's score does not depend on the segment it lies in.
+// Errors: ErrInvalid, ErrTooLarge, ErrCorrupt.
+func Bind(q Query, segs []SegmentFields, params map[string]Params) (*Bound, error) {
+	b := &binder{
+		b: &Bound{segs: len(segs), docs: make([]uint32, len(segs))}, segs: segs, params: params,
+		seen: map[string]int{}, names: map[string]int{},
+	}
+	root, sum, err := b.query(q, 0)
+	if err != nil {
+		return nil, err
+	}
+	b.b.root, b.b.idfSum = root, sum
+	b.b.k1 = DefaultParams().K1
+	if n := len(b.b.fields); n > 0 {
+		k1 := 0.0
+		for _, f := range b.b.fields {
+			k1 += f.params.K1
+		}
+		b.b.k1 = k1 / float64(n)
+	}
+	b.b.entries = make([]entry, len(segs)*len(b.b.terms))
+	for t, term := range b.b.terms {
+		for s, f := range b.b.fields[term.field].perSeg {
+			if f == nil {
+				continue
+			}
+			e, ok, err := f.lookup(term.term)
+			if err != nil {
+				return nil, err
+			}
+			if ok {
+				b.b.entries[s*len(b.b.terms)+t] = e
+			}
+		}
+	}
+	return b.b, nil
+}
+
+// IDFSum returns the sum of the weights of the query, unknown terms counted:
+// the score that no doc can exceed, in the unit of BM25 scores.
+func (b *Bound) IDFSum() float64 { return float64(b.idfSum) / Scale }
+
+// LegScore maps a raw score to [0, 1] by Normalize with the query's own sum of
+// idf and the mean k1 of its fields.
+func (b *Bound) LegScore(raw int64) float64 { return Normalize(raw, b.idfSum, b.k1) }
+
+// query returns the node of q and its part of the sum of idf.
+func (b *binder) query(q Query, depth int) (*node, int64, error) {
+	if depth > MaxDepth {
+		return nil, 0, fmt.Errorf("%w: query nested deeper than %d", storage.ErrTooLarge, MaxDepth)
+	}
+	switch q := q.(type) {
+	case Terms:
+		return b.bindTerms(q)
+	case Phrase:
+		return b.bindPhrase(q)
+	case Prefix:
+		return b.bindPrefix(q)
+	case Boolean:
+		return b.bindBoolean(q, depth)
+	}
+	return nil, 0, storage.Invalidf("query: unknown type %T", q)
+}
+
+func (b *binder) bindBoolean(q Boolean, depth int) (*node, int64, error) {
+	if q.MinimumShouldMatch < 0 {
+		return nil, 0, storage.Invalidf("query: MinimumShouldMatch is negative")
+	}
+	n := &node{op: opBool, min: q.MinimumShouldMatch}
+	if n.min == 0 && len(q.Must) == 0 {
+		n.min = 1
+	}
+	var sum int64
+	for _, part := range []struct {
+		queries []Query
+		to      *[]*node
+		scored  bool
+	}{{q.Must, &n.kids, true}, {q.Should, &n.should, true}, {q.MustNot, &n.not, false}} {
+		for _, child := range part.queries {
+			kid, s, err := b.query(child, depth+1)
+			if err != nil {
+				return nil, 0, err
+			}
+			*part.to = append(*part.to, kid)
+			n.depth = max(n.depth, kid.depth+1)
+			if part.scored {
+				sum += s
+			}
+		}
+	}
+	return n, sum, nil
+}
+
+// fieldSet resolves fields and divides the boosts by their sum.
+func (b *binder) fieldSet(fields []FieldBoost) (numbers []int, weights []float64, err error) {
+	if len(fields) == 0 {
+		return nil, nil, storage.Invalidf("query: no fields")
+	}
+	sum := 0.0
+	for _, f := range fields {
+		w := f.Boost
+		if w == 0 {
+			w = 1
+		}
+		if !(w > 0) || math.IsInf(w, 0) {
+			return nil, nil, storage.Invalidf("query: boost %v of field %q", f.Boost, f.Field)
+		}
+		n, err := b.field(f.Field)
+		if err != nil {
+			return nil, nil, err
+		}
+		if slices.Contains(numbers, n) {
+			return nil, nil, storage.Invalidf("query: field %q given twice", f.Field)
+		}
+		sum += w
+		numbers = append(numbers, n)
+		weights = append(weights, w)
+	}
+	for i := range weights {
+		weights[i] /= sum
+	}
+	return numbers, weights, nil
+}
+
+func (b *binder) field(name string) (int, error) {
+	if n, ok := b.names[name]; ok {
+		return n, nil
+	}
+	p, ok := b.params[name]
+	if !ok {
+		p = DefaultParams()
+	}
+	if !p.valid() {
+		return 0, storage.Invalidf("params: k1 %v, b %v of field %q", p.K1, p.B, name)
+	}
+	f := boundField{name: name, params: p, perSeg: make([]*Field, len(b.segs))}
+	for i, s := range b.segs {
+		field := s[name]
+		if field == nil {
+			continue
+		}
+		f.perSeg[i] = field
+		f.docs += uint64(field.stats.DocsWithField)
+		f.length += field.stats.TotalLength
+		b.b.docs[i] = max(b.b.docs[i], field.stats.Docs)
+	}
+	if f.docs > 0 {
+		f.average = float64(f.length) / float64(f.docs)
+	}
+	f.inv = inverseNorms(p, f.average)
+	b.names[name] = len(b.b.fields)
+	b.b.fields = append(b.b.fields, f)
+	return len(b.b.fields) - 1, nil
+}
+
+// term numbers a term of a field and sums its df.
+func (b *binder) term(field int, term []byte) (int, error) {
+	key := string(append([]byte{byte(field), byte(field >> 8)}, term...))
+	if n, ok := b.seen[key]; ok {
+		return n, nil
+	}
+	if len(b.b.terms) == MaxClauses {
+		return 0, fmt.Errorf("%w: query of more than %d terms", storage.ErrTooLarge, MaxClauses)
+	}
+	t := boundTerm{field: field, term: bytes.Clone(term)}
+	for _, f := range b.b.fields[field].perSeg {
+		if f == nil {
+			continue
+		}
+		df, err := f.DocFreq(term)
+		if err != nil {
+			return 0, err
+		}
+		t.df += df
+	}
+	b.seen[key] = len(b.b.terms)
+	b.b.terms = append(b.b.terms, t)
+	return len(b.b.terms) - 1, nil
+}
+
+// leaf adds a leaf and returns its node and its bound.
+func (b *binder) leaf(l leaf) (*node, int64, error) {
+	if len(b.b.leaves) == MaxClauses {
+		return nil, 0, fmt.Errorf("%w: query of more than %d clauses", storage.ErrTooLarge, MaxClauses)
+	}
+	w := l.idf * l.boost
+	if !(w > 0) || w > maxWeight {
+		return nil, 0, storage.Invalidf("query: a weight of %v is out of (0, %d]", w, maxWeight)
+	}
+	l.w = max(float32(w), math.SmallestNonzeroFloat32)
+	l.full = fullContribution(l.w)
+	b.b.leaves = append(b.b.leaves, l)
+	return &node{op: opLeaf, leaf: len(b.b.leaves) - 1}, int64(l.full), nil
+}
+
+func (b *binder) idf(term int) float64 {
+	t := &b.b.terms[term]
+	return IDF(b.b.fields[t.field].docs, t.df)
+}
+
+// inField returns the term of a word in the i-th of n fields.
+func inField(terms [][]byte, i, n int) ([]byte, error) {
+	switch len(terms) {
+	case 1:
+		return terms[0], nil
+	case n:
+		return terms[i], nil
+	}
+	return nil, storage.Invalidf("query: a word has %d terms for %d fields", len(terms), n)
+}
+
+func (b *binder) bindTerms(q Terms) (*node, int64, error) {
+	fields, weights, err := b.fieldSet(q.Fields)
+	if err != nil {
+		return nil, 0, err
+	}
+	if q.MinimumShouldMatch < 0 || q.Operator > And {
+		return nil, 0, storage.Invalidf("query: MinimumShouldMatch %d, operator %d", q.MinimumShouldMatch, q.Operator)
+	}
+	words, boosts, err := distinctWords(q.Words, len(fields))
+	if err != nil {
+		return nil, 0, err
+	}
+	need := max(q.MinimumShouldMatch, 1)
+	n := &node{op: opAny, min: need, depth: 1}
+	if q.Operator == And {
+		n.op, n.min = opAll, 0
+	}
+	flat := q.Operator == Or && need == 1
+	var sum int64
+	for i, word := range words {
+		group := &node{op: opAny, min: 1, depth: 1}
+		for k, f := range fields {
+			if word[k] == nil {
+				continue
+			}
+			t, err := b.term(f, word[k])
+			if err != nil {
+				return nil, 0, err
+			}
+			kid, s, err := b.leaf(leaf{field: f, terms: []int{t}, idf: b.idf(t), boost: weights[k] * boosts[i]})
+			if err != nil {
+				return nil, 0, err
+			}
+			sum += s
+			group.kids = append(group.kids, kid)
+		}
+		switch {
+		case flat:
+			n.kids = append(n.kids, group.kids...)
+		case len(group.kids) == 1:
+			n.kids = append(n.kids, group.kids[0])
+		default:
+			n.kids = append(n.kids, group)
+			n.depth = 2
+		}
+	}
+	return n, sum, nil
+}
+
+// distinctWords resolves words to one term a field, without those that have
+// none, and joins equal ones.
+func distinctWords(words []Word, fields int) (terms [][][]byte, boosts []float64, err error) {
+	at := map[string]int{}
+	for _, w := range words {
+		boost := w.Boost
+		if boost == 0 {
+			boost = 1
+		}
+		if !(boost > 0) || math.IsInf(boost, 0) {
+			return nil, nil, storage.Invalidf("query: boost %v of a word", w.Boost)
+		}
+		word := make([][]byte, fields)
+		var key []byte
+		some := false
+		for k := range fields {
+			t, err := inField(w.Terms, k, fields)
+			if err != nil {
+				return nil, nil, err
+			}
+			word[k] = t
+			some = some || t != nil
+			if t != nil {
+				key = append(key, 1)
+			}
+			key = storage.AppendBytes(key, t)
+		}
+		if !some {
+			continue
+		}
+		if i, ok := at[string(key)]; ok {
+			boosts[i] += boost
+			continue
+		}
+		at[string(key)] = len(terms)
+		terms = append(terms, word)
+		boosts = append(boosts, boost)
+	}
+	return terms, boosts, nil
+}
+
+func (b *binder) bindPhrase(q Phrase) (*node, int64, error) {
+	fields, weights, err := b.fieldSet(q.Fields)
+	if err != nil {
+		return nil, 0, err
+	}
+	n := &node{op: opAny, min: 1, depth: 1}
+	var sum int64
+	for k, f := range fields {
+		l := leaf{kind: leafPhrase, field: f, slop: min(q.Slop, 1<<30), boost: weights[k]}
+		least := uint32(math.MaxUint32)
+		for _, w := range q.Words {
+			term, err := inField(w.Terms, k, len(fields))
+			if err != nil {
+				return nil, 0, err
+			}
+			if term == nil {
+				continue
+			}
+			t, err := b.term(f, term)
+			if err != nil {
+				return nil, 0, err
+			}
+			l.terms = append(l.terms, t)
+			l.offsets = append(l.offsets, w.Position)
+			l.idf += b.idf(t)
+			least = min(least, w.Position)
+		}
+		for i := range l.offsets {
+			l.offsets[i] -= least
+		}
+		switch len(l.terms) {
+		case 0:
+			continue
+		case 1:
+			l.kind, l.offsets = leafTerm, nil
+		}
+		kid, s, err := b.leaf(l)
+		if err != nil {
+			return nil, 0, err
+		}
+		sum += s
+		n.kids = append(n.kids, kid)
+	}
+	return n, sum, nil
+}
+
+func (b *binder) bindPrefix(q Prefix) (*node, int64, error) {
+	fields, weights, err := b.fieldSet(q.Fields)
+	if err != nil {
+		return nil, 0, err
+	}
+	limit := q.MaxTerms
+	if limit == 0 {
+		limit = DefaultPrefixTerms
+	}
+	if limit < 0 || limit > MaxPrefixTerms {
+		return nil, 0, storage.Invalidf("query: MaxTerms %d is out of 1…%d", q.MaxTerms, MaxPrefixTerms)
+	}
+	n := &node{op: opAny, min: 1, depth: 1}
+	var sum int64
+	for k, f := range fields {
+		prefix, err := inField(q.Prefix, k, len(fields))
+		if err != nil {
+			return nil, 0, err
+		}
+		if prefix == nil {
+			continue
+		}
+		terms, err := b.expand(f, prefix, limit)
+		if err != nil {
+			return nil, 0, err
+		}
+		l := leaf{kind: leafPrefix, field: f, terms: terms, boost: weights[k], idf: IDF(b.b.fields[f].docs, 0)}
+		for _, t := range terms {
+			l.idf = min(l.idf, b.idf(t))
+		}
+		if len(terms) == 1 {
+			l.kind = leafTerm
+		}
+		kid, s, err := b.leaf(l)
+		if err != nil {
+			return nil, 0, err
+		}
+		sum += s
+		n.kids = append(n.kids, kid)
+	}
+	return n, sum, nil
+}
+
+// expand returns the limit most frequent terms with a prefix.
+func (b *binder) expand(field int, prefix []byte, limit int) ([]int, error) {
+	counts := map[string]uint64{}
+	for _, f := range b.b.fields[field].perSeg {
+		if f == nil {
+			continue
+		}
+		scanned := 0
+		err := f.EachTerm(prefix, func(term []byte, df, _ uint64) bool {
+			counts[string(term)] += df
+			scanned++
+			return scanned < MaxPrefixScan
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	type expansion struct {
+		term string
+		df   uint64
+	}
+	all := make([]expansion, 0, len(counts))
+	for t, df := range counts {
+		all = append(all, expansion{t, df})
+	}
+	slices.SortFunc(all, func(x, y expansion) int {
+		return cmp.Or(cmp.Compare(y.df, x.df), cmp.Compare(x.term, y.term))
+	})
+	all = all[:min(len(all), limit)]
+	numbers := make([]int, len(all))
+	for i, e := range all {
+		n, err := b.term(field, []byte(e.term))
+		if err != nil {
+			return nil, err
+		}
+		numbers[i] = n
+	}
+	return numbers, nil
+}

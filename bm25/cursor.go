@@ -1,0 +1,427 @@
+package bm25
+
+import (
+	"math"
+
+	"github.com/quarrysearch/quarry/storage"
+)
+
+// A skipper walks the block headers of one postings list without decoding
+// blocks. It is a value: a copy is a second, independent position. Before the
+// first block block is −1, after the last one blocks.
+type skipper struct {
+	list   []byte
+	off    int64  // of list in section docs, for errors
+	df     uint64 // postings
+	bound  uint32 // every doc is below
+	single uint32 // the doc of a list of one
+	blocks int
+
+	block        int    // current
+	n            int    // its docs
+	lo, last     uint32 // docs it may hold: lo … last; last is a posting
+	impAt, impTo int    // its impacts in list
+	body, bodyTo int    // its docs and freqs in list
+	posAt, posTo int    // its positions in the term's positions
+	next         int    // where the next header starts
+
+	groupLast    uint32
+	groupEnd     int
+	groupPosTo   int
+	groupImpAt   int
+	groupImpTo   int
+	listAt       int // impacts of the whole list
+	listTo       int
+	positionsLen int
+	bad          bool
+}
+
+// open starts before the first block of a term.
+func (s *skipper) open(f *Field, e *entry) {
+	*s = skipper{df: e.df, bound: uint32(len(f.norms)), single: e.doc, block: -1, positionsLen: int(e.posLen)}
+	s.blocks = int((e.df + blockDocs - 1) / blockDocs)
+	s.list = f.docs[e.docsOff : e.docsOff+e.docsLen]
+	s.off = int64(e.docsOff)
+	if s.blocks > 1 {
+		n, ok := s.length()
+		s.listAt, s.listTo = s.next, s.next+n
+		s.next = s.listTo
+		s.bad = !ok
+	}
+}
+
+// uvarint reads a varint of the list; a bad one fails the skipper.
+func (s *skipper) uvarint() uint64 {
+	if b := s.list; s.next < len(b) && b[s.next] < 0x80 {
+		s.next++
+		return uint64(b[s.next-1])
+	}
+	rest := s.list[min(s.next, len(s.list)):]
+	var v uint64
+	if !takeUvarint(&rest, &v) {
+		s.bad = true
+	}
+	s.next = len(s.list) - len(rest)
+	return v
+}
+
+// length reads a varint that counts bytes of the list that follow.
+func (s *skipper) length() (int, bool) {
+	v := s.uvarint()
+	if s.bad || v > uint64(len(s.list)-s.next) {
+		s.bad = true
+		return 0, false
+	}
+	return int(v), true
+}
+
+// advance moves to the next block. It reports false after the last one and on
+// corrupt bytes, which bad tells apart.
+func (s *skipper) advance() bool {
+	if s.bad || s.block+1 >= s.blocks {
+		s.block = s.blocks
+		return false
+	}
+	lo := uint64(0)
+	if s.block >= 0 {
+		lo = uint64(s.last) + 1
+	}
+	s.block++
+	s.n = int(min(s.df-uint64(s.block)*blockDocs, blockDocs))
+	if s.df == 1 {
+		s.lo, s.last, s.posTo = s.single, s.single, s.positionsLen
+		return true
+	}
+	if s.blocks > groupBlocks && s.block%groupBlocks == 0 {
+		s.openGroup(lo)
+	}
+	gap := s.uvarint()
+	size, posLen := 0, s.positionsLen
+	if s.blocks > 1 {
+		size, _ = s.length()
+		posLen = int(min(s.uvarint(), uint64(s.positionsLen)))
+	}
+	imp, _ := s.length()
+	s.impAt, s.impTo = s.next, s.next+imp
+	s.body = s.impTo
+	s.bodyTo = len(s.list)
+	if s.blocks > 1 {
+		s.bodyTo = s.body + size
+	}
+	s.next = s.bodyTo
+	s.posAt, s.posTo = s.posTo, s.posTo+posLen
+	if gap+1 < uint64(s.n) || gap >= uint64(s.bound) || lo+gap >= uint64(s.bound) || s.bodyTo > len(s.list) || s.posTo > s.positionsLen {
+		s.bad = true
+	}
+	s.lo, s.last = uint32(lo), uint32(lo+gap)
+	if s.bad {
+		s.block = s.blocks
+	}
+	return !s.bad
+}
+
+func (s *skipper) openGroup(lo uint64) {
+	gap := s.uvarint()
+	size := s.uvarint()
+	posLen := s.uvarint()
+	imp, _ := s.length()
+	s.groupImpAt, s.groupImpTo = s.next, s.next+imp
+	s.next = s.groupImpTo
+	if s.bad || gap >= uint64(s.bound) || lo+gap >= uint64(s.bound) || size > uint64(len(s.list)-s.next) || posLen > uint64(s.positionsLen-s.posTo) {
+		s.bad = true
+		return
+	}
+	s.groupLast = uint32(lo + gap)
+	s.groupEnd = s.next + int(size)
+	s.groupPosTo = s.posTo + int(posLen)
+}
+
+// seek moves on to the block that holds the first posting ≥ doc. It reports
+// false when there is none.
+func (s *skipper) seek(doc uint32) bool {
+	for s.block < 0 || s.last < doc {
+		if s.block >= s.blocks {
+			return false
+		}
+		if s.block >= 0 && s.blocks > groupBlocks && s.groupLast < doc {
+			// Stand on the last block of the group, as if it had been read.
+			s.block = min(s.block|(groupBlocks-1), s.blocks-1)
+			s.last, s.next, s.posTo = s.groupLast, s.groupEnd, s.groupPosTo
+		}
+		if !s.advance() {
+			return false
+		}
+	}
+	return s.block < s.blocks
+}
+
+// done tells whether the list is at its end.
+func (s *skipper) done() bool { return s.block >= s.blocks }
+
+// A cursor is a term of a query in one segment: a position in its postings
+// list for reading (skip and the decoded block), and one for bounds (ahead),
+// which runs before it. Both only move forward.
+type cursor struct {
+	f   *Field
+	e   entry
+	w   float32
+	inv *[256]float32
+
+	skip  skipper
+	ahead skipper
+
+	n, i       int // decoded docs, the current one
+	docsBlock  int // block in docs, −1 for none
+	freqsBlock int // block in freqs
+	cumBlock   int // block of cum
+	cumAt      int
+	cum        uint64 // positions of docs[:cumAt] of the block
+	total      uint64 // positions of the block
+
+	boundBlock int // block of blockBound, −1 for none
+	blockBound uint32
+	groupAt    int // group of groupBound, −1 for none
+	groupBound uint32
+	listBound  uint32
+	bad        bool
+
+	docs  [blockDocs]uint32
+	freqs [blockDocs]uint32
+}
+
+// open starts before the first posting. The zero entry is an empty list.
+func (c *cursor) open(f *Field, e *entry, w float32, inv *[256]float32) {
+	c.f, c.e, c.w, c.inv = f, *e, w, inv
+	c.skip.open(f, e)
+	c.ahead = c.skip
+	c.n, c.i = 0, 0
+	c.docsBlock, c.freqsBlock, c.cumBlock, c.boundBlock, c.groupAt = -1, -1, -1, -1, -1
+	c.bad = false
+	c.listBound = 0
+	if e.df == 1 {
+		c.listBound = contribution(w, uint32(e.ttf), inv[f.norms[e.doc]])
+	} else if s := &c.skip; s.blocks > 1 && !s.bad {
+		c.listBound = impactBound(s.list[s.listAt:s.listTo], w, inv)
+	} else if e.df > 1 {
+		// The only block's header: no list header exists.
+		c.ahead.advance()
+		c.listBound = c.boundOfBlock()
+	}
+}
+
+// err tells whether corrupt bytes ended the list early.
+func (c *cursor) err() error {
+	if c.bad || c.skip.bad || c.ahead.bad {
+		return storage.Corruptf("docs", c.skip.off, "bad postings list")
+	}
+	return nil
+}
+
+func (c *cursor) fail() {
+	c.bad = true
+	c.skip.block = c.skip.blocks
+	c.n, c.i = 0, 0
+}
+
+// load decodes the docs of the current block.
+func (c *cursor) load() bool {
+	s := &c.skip
+	if c.docsBlock == s.block {
+		return true
+	}
+	c.docsBlock, c.n, c.i = s.block, s.n, 0
+	if s.df == 1 {
+		c.docs[0] = s.single
+		return true
+	}
+	if readDocs(&c.docs, s.n, s.list[s.body:s.bodyTo], s.lo, s.last) < 0 {
+		c.fail()
+		return false
+	}
+	return true
+}
+
+// loadFreqs decodes the freqs of the block in docs.
+func (c *cursor) loadFreqs() bool {
+	s := &c.skip
+	if c.freqsBlock == s.block {
+		return true
+	}
+	c.freqsBlock = s.block
+	if s.df == 1 {
+		c.freqs[0] = uint32(c.e.ttf)
+		return true
+	}
+	body := s.list[s.body:s.bodyTo]
+	at := docsSize(body, s.n, s.lo, s.last)
+	if at < 0 || readFreqs(&c.freqs, s.n, body[at:]) < 0 {
+		c.fail()
+		return false
+	}
+	return true
+}
+
+// seek moves to the first posting ≥ doc and returns it, or noDoc.
+func (c *cursor) seek(doc uint32) uint32 {
+	s := &c.skip
+	if s.block < 0 || s.last < doc {
+		// Bounds may have walked ahead already.
+		if a := &c.ahead; a.block > s.block && a.block < a.blocks && a.lo <= doc {
+			*s = *a
+		}
+		if !s.seek(doc) {
+			return noDoc
+		}
+	} else if s.block >= s.blocks {
+		return noDoc
+	}
+	if c.docsBlock != s.block && !c.load() {
+		return noDoc
+	}
+	c.i = seekInBlock(&c.docs, c.n, c.i, doc)
+	if c.i >= c.n {
+		return noDoc
+	}
+	return c.docs[c.i]
+}
+
+// noDoc stands for the end of a list. No doc has this number.
+const noDoc = math.MaxUint32
+
+// seekInBlock returns the first index from i on with docs[index] ≥ doc: a look
+// at the next few, then a binary search of eight steps without branches.
+func seekInBlock(docs *[blockDocs]uint32, n, i int, doc uint32) int {
+	for range 4 {
+		if i >= n || docs[i&(blockDocs-1)] >= doc {
+			return i
+		}
+		i++
+	}
+	size := n - i
+	for size > 0 {
+		half := (size + 1) / 2
+		if docs[(i+half-1)&(blockDocs-1)] < doc {
+			i += half
+		}
+		size -= half
+	}
+	return i
+}
+
+// freq returns the tf of the current posting.
+func (c *cursor) freq() uint32 {
+	if c.freqsBlock != c.skip.block && !c.loadFreqs() {
+		return 1
+	}
+	return c.freqs[c.i&(blockDocs-1)]
+}
+
+// boundOfBlock bounds the contributions of ahead's block.
+func (c *cursor) boundOfBlock() uint32 {
+	s := &c.ahead
+	if c.boundBlock != s.block {
+		c.boundBlock = s.block
+		switch {
+		case s.done():
+			c.blockBound = 0
+		case s.df == 1:
+			c.blockBound = c.listBound
+		default:
+			c.blockBound = impactBound(s.list[s.impAt:s.impTo], c.w, c.inv)
+		}
+	}
+	return c.blockBound
+}
+
+// boundOfGroup bounds the contributions of ahead's group.
+func (c *cursor) boundOfGroup() uint32 {
+	s := &c.ahead
+	if s.blocks <= groupBlocks {
+		return c.listBound
+	}
+	if g := s.block / groupBlocks; c.groupAt != g {
+		c.groupAt = g
+		c.groupBound = impactBound(s.list[s.groupImpAt:s.groupImpTo], c.w, c.inv)
+	}
+	return c.groupBound
+}
+
+// boundIn bounds the contributions of docs in [from, to) and tells up to which
+// doc (exclusive) the bound holds, at least to. from never descends between
+// calls. A bound of 0 means that there is no posting.
+func (c *cursor) boundIn(from, to uint32) (bound uint32, until uint32) {
+	s := &c.ahead
+	if !s.seek(from) {
+		return 0, noDoc
+	}
+	if s.lo >= to {
+		return 0, s.lo
+	}
+	if s.last >= to-1 {
+		return c.boundOfBlock(), s.last + 1
+	}
+	if s.blocks == 1 {
+		return c.listBound, noDoc
+	}
+	// The window spans blocks. Walk some of them on a copy.
+	walk := *s
+	bound = c.boundOfBlock()
+	for range maxWalk {
+		if !walk.advance() || walk.lo >= to {
+			return bound, to
+		}
+		bound = max(bound, impactBound(walk.list[walk.impAt:walk.impTo], c.w, c.inv))
+		if walk.last >= to-1 {
+			return bound, walk.last + 1
+		}
+	}
+	if s.blocks > groupBlocks && s.groupLast >= to-1 {
+		return c.boundOfGroup(), s.groupLast + 1
+	}
+	return c.listBound, noDoc
+}
+
+// maxWalk is the number of block headers boundIn reads before it takes the
+// bound of the group.
+const maxWalk = 8
+
+// positions returns the positions of the current posting in buf, grown when
+// too small.
+func (c *cursor) positions(buf []uint32) []uint32 {
+	tf := int(c.freq())
+	s := &c.skip
+	if s.df == 1 && tf <= inlinePositions {
+		buf = grow(buf, tf)
+		if !c.e.inlined(buf) {
+			c.fail()
+		}
+		return buf
+	}
+	if c.cumBlock != s.block || c.cumAt > c.i {
+		c.cumBlock, c.cumAt, c.cum, c.total = s.block, 0, 0, 0
+		for _, f := range c.freqs[:s.n] {
+			c.total += uint64(f)
+		}
+	}
+	for ; c.cumAt < c.i; c.cumAt++ {
+		c.cum += uint64(c.freqs[c.cumAt])
+	}
+	src := c.f.pos[c.e.posOff:][s.posAt:s.posTo]
+	if c.total > uint64(len(src))*posRun {
+		c.fail()
+		return buf[:0]
+	}
+	buf = grow(buf, tf)
+	if !readPositions(buf, src, c.cum, c.total) {
+		c.fail()
+		return buf[:0]
+	}
+	return buf
+}
+
+func grow(buf []uint32, n int) []uint32 {
+	if cap(buf) < n {
+		return make([]uint32, n, n+n/2)
+	}
+	return buf[:n]
+}

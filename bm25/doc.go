@@ -1,0 +1,71 @@
+// Package bm25 is the text side of one segment: an inverted index per field
+// with positions, and exact BM25 search over it that skips what cannot win.
+//
+// # Promise
+//
+// TopK returns the same docs, scores and order, bit for bit, as Exhaustive,
+// which reads every posting; for every query, k, filter and floor, however the
+// collection is cut into segments and on every CPU. Build and Merge are
+// deterministic: a merge gives the bytes that a Builder gives for the docs
+// that survive. Nothing in the bytes can make a reader panic or loop; broken
+// rules are reported as ErrCorrupt where they are met, all of them by Verify.
+//
+// # Picture
+//
+//	tokens ─► Builder ─┐                         ┌─ dict   term → df, tf, where
+//	                   ├─► fieldWriter ─ create ─┼─ docs   blocks of 256 docs and tf, skips, impacts
+//	fields ─► Merge ───┘                         ├─ pos    positions of each block
+//	                                             ├─ norms  a byte a doc
+//	                                             └─ meta   counts
+//	                                                  │
+//	Query ─► Bind(all segments) ─► Bound ─► TopK(segment) ◄─ Field (Open)
+//	            idf, weights                  ├─ or      windowed block-max MAXSCORE
+//	                                          ├─ and     rarest word's blocks lead
+//	                                          ├─ phrase  positions of survivors
+//	                                          └─ tree    anything else, by windows
+//
+// # Scores
+//
+// A score is a sum over clauses, a clause being a word in a field: weight −
+// weight/(1 + tf/(k1·(1 − b + b·length/average))), in float32, where weight is
+// idf · boost/Σ boosts and idf = ln(1 + (N − n + ½)/(n + ½)), as in Lucene, with
+// no factor of k1+1. Each contribution is rounded once to a multiple of 2^-20
+// and at least that; sums are sums of integers, so that neither the order of
+// clauses nor pruning can change a bit, and a doc matches exactly when its sum
+// is positive. N, n and the average length are sums over all segments given to
+// Bind, deleted docs included until a merge drops them. Hence:
+//
+//   - C01: idf is positive for a word in every doc, and so is its score.
+//   - C02: an empty field, or one of empty docs only, has N = 0 and an average
+//     length of 0, which counts as 1: nothing matches, nothing is NaN.
+//   - C03: deleted docs weigh in N, n and the average until they are merged
+//     away; afterwards scores are those of a collection that never had them.
+//
+// A length is the number of a doc's tokens, also of several at one position
+// (bigrams beside unigrams, parts beside a whole identifier). It is coded in a
+// byte, exact to 39.
+//
+// # Bounds
+//
+// Headers of blocks, of groups of 32 blocks and of lists hold impacts: the
+// Pareto set of (tf up, norm down). The contribution is monotone in both, in
+// float32 and after rounding, so the greatest contribution under a set bounds
+// every posting of the block, whatever the statistics are by then. Scores
+// themselves are never stored.
+//
+// A doc that ties with the k-th best score of a full heap has lost when it
+// comes later in the segment, as docs are numbered by id; a Floor carried over
+// from another segment keeps ties, as ids decide there.
+//
+// # Concurrency and cost
+//
+// Field and Bound are immutable and safe for concurrent use; a Scratch and a
+// Builder serve one goroutine at a time. A warm search with a Scratch that has
+// seen as many terms allocates nothing. The unit of work is a decoded block of
+// up to 256 postings; no interface is called a posting. A lookup costs
+// O(log terms) plus half a block of 16 terms; skipping costs a header a group.
+// Sums that may exceed 32 bits (hundreds of rare words with boosts) are left to
+// Exhaustive.
+//
+// The bytes are described in format.md.
+package bm25

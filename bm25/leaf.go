@@ -1,0 +1,428 @@
+package bm25
+
+// A leafRun is a leaf of a query at work in one segment: its cursors and what
+// scores them. The kind is switched on once a batch, never a posting.
+type leafRun struct {
+	kind  leafKind
+	l     *leaf
+	cur   []cursor // of l.terms; a prefix only has those in the segment
+	lead  int      // phrase: the cursor with the fewest postings
+	norms []byte
+	inv   *[256]float32
+	w     float32
+	df    uint64 // postings to expect
+	bound uint32 // in the window at hand
+	key   float32
+}
+
+// start opens the cursors of a leaf, taken from the front of pool. ok is false
+// when nothing can match.
+func (r *leafRun) start(b *Bound, seg int, l *leaf, pool []cursor) (rest []cursor, ok bool) {
+	f := b.fields[l.field].perSeg[seg]
+	if f == nil {
+		return pool, false
+	}
+	*r = leafRun{kind: l.kind, l: l, norms: f.norms, inv: b.fields[l.field].inv, w: l.w}
+	n := 0
+	for _, t := range l.terms {
+		e := &b.entries[seg*len(b.terms)+t]
+		if e.df == 0 {
+			if l.kind == leafPrefix {
+				continue
+			}
+			return pool, false
+		}
+		pool[n].open(f, e, l.w, r.inv)
+		if l.kind == leafPhrase {
+			if n == 0 || e.df < r.df {
+				r.df, r.lead = e.df, n
+			}
+		} else {
+			r.df += e.df
+		}
+		n++
+	}
+	r.cur = pool[:n:n]
+	return pool[n:], n > 0
+}
+
+func (r *leafRun) err() error {
+	for i := range r.cur {
+		if err := r.cur[i].err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// boundIn bounds the leaf's contributions in [from, to), as cursor.boundIn.
+func (r *leafRun) boundIn(from, to uint32) (bound, until uint32) {
+	switch r.kind {
+	case leafTerm:
+		return r.cur[0].boundIn(from, to)
+	case leafPrefix:
+		// The tf of the pseudo term is a sum, and the contribution is concave:
+		// the sum of the bounds holds, save for rounding.
+		sum, until := uint64(0), uint32(noDoc)
+		for i := range r.cur {
+			b, u := r.cur[i].boundIn(from, to)
+			until = min(until, u)
+			if b > 0 {
+				sum += uint64(b) + 2 + uint64(r.l.full>>20)
+			}
+		}
+		return uint32(min(sum, uint64(r.l.full))), until
+	}
+	// A phrase occurs at most as often as each of its terms.
+	bound, until = r.l.full, noDoc
+	for i := range r.cur {
+		b, u := r.cur[i].boundIn(from, to)
+		if b == 0 {
+			return 0, u
+		}
+		bound, until = min(bound, b), min(until, u)
+	}
+	return bound, until
+}
+
+// drain writes the docs of the leaf in [from, to) and their freqs to the
+// scratch, at most a window of them, and returns both.
+func (r *leafRun) drain(s *Scratch, from, to uint32) (docs, freqs []uint32) {
+	switch r.kind {
+	case leafTerm:
+		return r.drainTerm(s, from, to)
+	case leafPrefix:
+		return r.drainPrefix(s, from, to)
+	}
+	return r.drainPhrase(s, from, to)
+}
+
+// piece returns the rest of the cursor's block below to, and moves behind it;
+// nothing when the list has none.
+func (c *cursor) piece(from, to uint32) (docs, freqs []uint32) {
+	if d := c.seek(from); d >= to {
+		return nil, nil
+	}
+	if !c.loadFreqs() {
+		return nil, nil
+	}
+	end := c.n
+	if c.skip.last >= to {
+		end = seekInBlock(&c.docs, c.n, c.i, to)
+	}
+	docs, freqs = c.docs[c.i:end], c.freqs[c.i:end]
+	return docs, freqs
+}
+
+func (r *leafRun) drainTerm(s *Scratch, from, to uint32) (docs, freqs []uint32) {
+	n := 0
+	for {
+		d, f := r.cur[0].piece(from, to)
+		if len(d) == 0 {
+			return s.leafDocs[:n], s.leafFreqs[:n]
+		}
+		copy(s.leafDocs[n:], d)
+		copy(s.leafFreqs[n:], f)
+		n += len(d)
+		from = d[len(d)-1] + 1
+	}
+}
+
+// drainPrefix sums the tf of all expansions in a window.
+func (r *leafRun) drainPrefix(s *Scratch, from, to uint32) (docs, freqs []uint32) {
+	sums, set := &s.sums, &s.sumSet
+	for i := range r.cur {
+		c := &r.cur[i]
+		at := from
+		for {
+			d, f := c.piece(at, to)
+			if len(d) == 0 {
+				break
+			}
+			for j, doc := range d {
+				o := (doc - from) & (windowDocs - 1)
+				sums[o] += f[j]
+				set[o>>6] |= 1 << (o & 63)
+			}
+			at = d[len(d)-1] + 1
+		}
+	}
+	n := listBits(s.leafDocs[:], set, from)
+	for i, d := range s.leafDocs[:n] {
+		o := (d - from) & (windowDocs - 1)
+		s.leafFreqs[i] = sums[o]
+		sums[o] = 0
+	}
+	*set = [windowWords]uint64{}
+	return s.leafDocs[:n], s.leafFreqs[:n]
+}
+
+func (r *leafRun) drainPhrase(s *Scratch, from, to uint32) (docs, freqs []uint32) {
+	n := 0
+	for d := r.align(from); d < to; d = r.align(d + 1) {
+		if f := r.phraseFreq(s); f > 0 {
+			s.leafDocs[n], s.leafFreqs[n] = d, f
+			n++
+		}
+	}
+	return s.leafDocs[:n], s.leafFreqs[:n]
+}
+
+// addTo adds the leaf's contributions to ascending candidates in [from, to).
+func (r *leafRun) addTo(s *Scratch, docs, scores []uint32, from, to uint32) {
+	if r.kind == leafTerm {
+		addSought(&r.cur[0], docs, scores)
+		return
+	}
+	if len(docs) == 0 {
+		return
+	}
+	for lo := docs[0]; lo < to; {
+		hi := uint32(min(uint64(lo)+windowDocs, uint64(to)))
+		d, f := r.drain(s, lo, hi)
+		i := 0
+		for j, doc := range docs {
+			for i < len(d) && d[i] < doc {
+				i++
+			}
+			if i == len(d) {
+				break
+			}
+			if d[i] == doc {
+				scores[j] += contribution(r.w, f[i], r.inv[r.norms[doc]])
+			}
+		}
+		at := lowerBound(docs, 0, hi)
+		if at == len(docs) {
+			return
+		}
+		lo = docs[at]
+	}
+}
+
+// addSought adds the contributions of one term to ascending candidates.
+func addSought(c *cursor, docs, scores []uint32) {
+	norms, inv, w := c.f.norms, c.inv, c.w
+	next := uint32(0) // no posting lies below, from the last seek on
+	for i, d := range docs {
+		if d < next {
+			continue
+		}
+		next = c.seek(d)
+		if next == d {
+			scores[i] += contribution(w, c.freq(), inv[norms[d]])
+			next++
+		} else if next == noDoc {
+			return
+		}
+	}
+}
+
+// keepSought is addSought for a conjunction: candidates that the term lacks
+// are dropped. It returns the number kept.
+func keepSought(c *cursor, docs, scores []uint32) int {
+	norms, inv, w := c.f.norms, c.inv, c.w
+	next, n := uint32(0), 0
+	for i, d := range docs {
+		if d < next {
+			continue
+		}
+		next = c.seek(d)
+		if next == d {
+			docs[n] = d
+			scores[n] = scores[i] + contribution(w, c.freq(), inv[norms[d]])
+			n++
+			next++
+		} else if next == noDoc {
+			break
+		}
+	}
+	return n
+}
+
+// keepAbove drops candidates below the least score and returns the number
+// kept. Branches are left to the compiler's conditional moves.
+func keepAbove(docs, scores []uint32, least uint32) int {
+	n := 0
+	scores = scores[:len(docs)]
+	for i, sc := range scores {
+		docs[n], scores[n] = docs[i], sc
+		if sc >= least {
+			n++
+		}
+	}
+	return n
+}
+
+// align moves all cursors of a phrase to the first doc ≥ d that has every
+// term, and returns it, or noDoc.
+func (r *leafRun) align(d uint32) uint32 {
+	lead := &r.cur[r.lead]
+	d = lead.seek(d)
+again:
+	for d != noDoc {
+		for i := range r.cur {
+			if i == r.lead {
+				continue
+			}
+			if at := r.cur[i].seek(d); at != d {
+				if at == noDoc {
+					return noDoc
+				}
+				d = lead.seek(at)
+				continue again
+			}
+		}
+		return d
+	}
+	return noDoc
+}
+
+// minFreq is the least tf of the terms in the doc the cursors stand on: the
+// phrase occurs there no more often.
+func (r *leafRun) minFreq() uint32 {
+	least := r.cur[0].freq()
+	for i := 1; i < len(r.cur); i++ {
+		least = min(least, r.cur[i].freq())
+	}
+	return least
+}
+
+// phraseFreq reads the positions in the doc the cursors stand on and counts
+// the phrase.
+func (r *leafRun) phraseFreq(s *Scratch) uint32 {
+	for len(s.positions) < len(r.cur) {
+		s.positions = append(s.positions, nil)
+	}
+	for i := range r.cur {
+		s.positions[i] = r.cur[i].positions(s.positions[i])
+		if r.cur[i].bad {
+			return 0
+		}
+	}
+	return countPhrase(s.positions[:len(r.cur)], r.l, &s.places)
+}
+
+// countPhrase counts the matches of a phrase given the positions of each term
+// in one doc; see Phrase for the rule.
+func countPhrase(pos [][]uint32, l *leaf, places *[]int) uint32 {
+	if cap(*places) < len(pos) {
+		*places = make([]int, len(pos))
+	}
+	at := (*places)[:len(pos)]
+	clear(at)
+	if l.slop > 0 {
+		return countSloppy(pos, l, at)
+	}
+	count := uint32(0)
+next:
+	for _, p := range pos[0] {
+		origin := int64(p) - int64(l.offsets[0])
+		for i := 1; i < len(pos); i++ {
+			want := origin + int64(l.offsets[i])
+			list, k := pos[i], at[i]
+			for k < len(list) && int64(list[k]) < want {
+				k++
+			}
+			at[i] = k
+			if k == len(list) {
+				return count
+			}
+			if int64(list[k]) != want {
+				continue next
+			}
+		}
+		count++
+	}
+	return count
+}
+
+// countSloppy holds one occurrence of every term. While the places they imply
+// for the phrase's start span too much, the earliest moves on.
+func countSloppy(pos [][]uint32, l *leaf, at []int) uint32 {
+	count := uint32(0)
+	for {
+		low, lowAt, high := int64(1)<<62, 0, -int64(1)<<62
+		for i, list := range pos {
+			if at[i] >= len(list) {
+				return count
+			}
+			start := int64(list[at[i]]) - int64(l.offsets[i])
+			if start < low {
+				low, lowAt = start, i
+			}
+			high = max(high, start)
+		}
+		if high-low > int64(l.slop) {
+			at[lowAt]++
+			continue
+		}
+		if j := sharedOccurrence(pos, l, at); j >= 0 {
+			at[j]++
+			continue
+		}
+		count++
+		for i := range at {
+			at[i]++
+		}
+	}
+}
+
+// sharedOccurrence returns a word that stands on the same occurrence as an
+// equal word before it, or -1.
+func sharedOccurrence(pos [][]uint32, l *leaf, at []int) int {
+	for j := 1; j < len(at); j++ {
+		for i := range j {
+			if l.terms[i] == l.terms[j] && pos[i][at[i]] == pos[j][at[j]] {
+				return j
+			}
+		}
+	}
+	return -1
+}
+
+// phrase is the search of a single phrase: by blocks of the rarest term, those
+// whose bound is too low skipped; positions are read only for docs that have
+// every term and whose least tf can still reach the floor.
+func (x *search) phrase(r *leafRun) {
+	h := &x.s.heap
+	from := uint32(0)
+	for {
+		var ok bool
+		if from, ok = x.nextAccepted(from); !ok {
+			return
+		}
+		lead := &r.cur[r.lead]
+		if !lead.ahead.seek(from) {
+			return
+		}
+		from = max(from, lead.ahead.lo)
+		to := lead.ahead.last + 1
+		bound, until := r.boundIn(from, to)
+		if bound == 0 || bound < h.floor {
+			if until == noDoc {
+				return
+			}
+			from = max(until, to)
+			if bound == 0 {
+				from = until
+			}
+			continue
+		}
+		for d := r.align(from); d < to; d = r.align(d + 1) {
+			x.s.Work.Candidates++
+			if !x.accept.Has(d) {
+				continue
+			}
+			inv := r.inv[r.norms[d]]
+			if contribution(r.w, r.minFreq(), inv) < h.floor {
+				continue
+			}
+			x.s.Work.Positions++
+			if f := r.phraseFreq(x.s); f > 0 {
+				h.push(d, contribution(r.w, f, inv))
+			}
+		}
+		from = to
+	}
+}

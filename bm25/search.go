@@ -1,0 +1,522 @@
+package bm25
+
+import (
+	"math"
+	"math/bits"
+
+	"github.com/quarrysearch/quarry/storage"
+)
+
+const (
+	windowDocs  = 4096
+	windowWords = windowDocs / 64
+)
+
+// Work counts what a search did, for benchmarks and plans.
+type Work struct {
+	Windows    int // windows and blocks looked into
+	Skipped    int // and passed over by their bounds
+	Scored     int // postings of essential clauses scored
+	Candidates int // docs that met the bounds, before the other clauses
+	Positions  int // docs whose positions were read
+}
+
+// A Scratch is the memory of one search at a time. It grows to what the
+// largest query needs, 2.6 KB a term, and then a search allocates nothing.
+// The zero value is ready. Work adds up over searches until the caller clears
+// it.
+type Scratch struct {
+	Work Work
+
+	cursors   []cursor
+	leaves    []leafRun
+	order     []int // leaves by bound
+	heap      heap
+	acc       [windowDocs]uint32
+	set       [windowWords]uint64
+	docs      [windowDocs]uint32
+	scores    [windowDocs]uint32
+	leafDocs  [windowDocs]uint32
+	leafFreqs [windowDocs]uint32
+	sums      [windowDocs]uint32 // all zero between uses, as acc and sumSet
+	sumSet    [windowWords]uint64
+	frames    []frame
+	positions [][]uint32
+	places    []int
+	leafOf    []int
+}
+
+// A search is one query at work in one segment.
+type search struct {
+	b      *Bound
+	s      *Scratch
+	accept *Accept
+	at     int // cursor into accept.docs
+	docs   uint32
+	leafOf []int // leaf → index in s.leaves + 1, for trees
+}
+
+// TopK appends to dst the k best docs of a segment that accept lets through
+// and whose raw score is at least floor: by score descending, then doc
+// ascending. The result is that of Exhaustive, bit for bit.
+//
+// Or over words runs as windowed block-max MAXSCORE (Turtle and Flood 1995;
+// Ding and Suel 2011; windows as in Lucene's MaxScoreBulkScorer), And of one
+// field block by block of the rarest word, a phrase likewise; other trees in
+// windows that are skipped when their bounds sum up to too little.
+// Errors: ErrInvalid for a segment out of range, ErrCorrupt.
+func (b *Bound) TopK(seg, k int, accept Accept, floor Floor, s *Scratch, dst []Scored) ([]Scored, error) {
+	if seg < 0 || seg >= b.segs {
+		return dst, storage.Invalidf("bm25: segment %d of %d", seg, b.segs)
+	}
+	if b.idfSum >= math.MaxUint32 {
+		// Sums may exceed 32 bits: hundreds of rare words. Pruning would be
+		// of little use as well.
+		return b.exhaustive(seg, k, accept, floor, dst)
+	}
+	k = int(min(int64(k), int64(b.docs[seg])))
+	if k <= 0 || int64(floor) > b.idfSum {
+		return dst, nil
+	}
+	x := search{b: b, s: s, accept: &accept, docs: b.docs[seg]}
+	s.heap.reset(k, uint32(max(floor, 1)))
+	x.open(seg)
+	root := b.root
+	switch {
+	case len(s.leaves) == 0:
+	case root.op == opLeaf && s.leaves[0].kind == leafPhrase,
+		root.op == opAny && root.min == 1 && len(s.leaves) == 1 && s.leaves[0].kind == leafPhrase && root.flat():
+		x.phrase(&s.leaves[0])
+	case root.op == opLeaf, root.op == opAny && root.min == 1 && root.flat():
+		x.or()
+	case root.op == opAll && root.flat():
+		if len(s.leaves) == len(root.kids) {
+			x.and()
+		}
+	default:
+		x.tree(root)
+	}
+	for i := range s.leaves {
+		if err := s.leaves[i].err(); err != nil {
+			return dst, err
+		}
+	}
+	return s.heap.drain(dst), nil
+}
+
+// flat tells whether all kids are leaves.
+func (n *node) flat() bool {
+	for _, k := range n.kids {
+		if k.op != opLeaf {
+			return false
+		}
+	}
+	return true
+}
+
+// open starts the leaves that can match in the segment.
+func (x *search) open(seg int) {
+	s, b := x.s, x.b
+	if n := b.cursors(); cap(s.cursors) < n {
+		s.cursors = make([]cursor, n)
+	}
+	if cap(s.leaves) < len(b.leaves) {
+		s.leaves = make([]leafRun, 0, len(b.leaves))
+		s.order = make([]int, 0, len(b.leaves))
+	}
+	pool := s.cursors[:cap(s.cursors)]
+	s.leaves = s.leaves[:0]
+	for i := range b.leaves {
+		n := len(s.leaves)
+		s.leaves = s.leaves[:n+1]
+		var ok bool
+		if pool, ok = s.leaves[n].start(b, seg, &b.leaves[i], pool); !ok {
+			s.leaves = s.leaves[:n]
+		}
+	}
+}
+
+// cursors returns the number of cursors a search needs.
+func (b *Bound) cursors() int {
+	n := 0
+	for i := range b.leaves {
+		n += len(b.leaves[i].terms)
+	}
+	return n
+}
+
+// nextAccepted returns the first doc ≥ from that is accepted.
+func (x *search) nextAccepted(from uint32) (uint32, bool) {
+	if from >= x.docs {
+		return from, false
+	}
+	a := x.accept
+	switch a.kind {
+	case acceptDocs:
+		x.at = lowerBound(a.docs, x.at, from)
+		if x.at == len(a.docs) || a.docs[x.at] >= x.docs {
+			return from, false
+		}
+		return a.docs[x.at], true
+	case acceptBits:
+		i := int(from >> 6)
+		if i >= len(a.bits) {
+			return from, false
+		}
+		w := a.bits[i] >> (from & 63) << (from & 63)
+		for w == 0 {
+			if i++; i >= len(a.bits) {
+				return from, false
+			}
+			w = a.bits[i]
+		}
+		d := uint32(i)<<6 + uint32(bits.TrailingZeros64(w))
+		return d, d < x.docs
+	}
+	return from, true
+}
+
+// or is the disjunction over all leaves of the scratch.
+func (x *search) or() {
+	s := x.s
+	from := uint32(0)
+	for {
+		var ok bool
+		if from, ok = x.nextAccepted(from); !ok {
+			return
+		}
+		from &^= 63
+		to := uint32(min(uint64(from)+windowDocs, uint64(x.docs)))
+		s.Work.Windows++
+		sum, until := x.bounds(from, to)
+		floor := s.heap.floor
+		if sum < uint64(floor) {
+			s.Work.Skipped++
+			if until >= x.docs {
+				return
+			}
+			from = max(until, to)
+			continue
+		}
+		rest, restSum := x.partition(floor)
+		essential := s.order[rest:]
+		switch {
+		case x.accept.kind == acceptDocs:
+			to = x.ledByFilter(from, to, uint32(min(sum, math.MaxUint32)))
+		case len(essential) == 1 && s.leaves[essential[0]].kind == leafTerm:
+			// Windows end at multiples of 64, or the next would overlap.
+			to = max(min(until, x.docs)&^63, to)
+			x.single(&s.leaves[essential[0]], from, to, s.order[:rest], restSum)
+		default:
+			for _, i := range essential {
+				x.scoreEssential(&s.leaves[i], from, to)
+			}
+			n := x.collect(from, restSum, to)
+			x.finish(n, from, to, s.order[:rest], restSum)
+		}
+		from = to
+	}
+}
+
+// bounds sets the bound of every leaf in [from, to) and returns their sum, and
+// up to which doc they all hold.
+func (x *search) bounds(from, to uint32) (sum uint64, until uint32) {
+	until = noDoc
+	for i := range x.s.leaves {
+		r := &x.s.leaves[i]
+		b, u := r.boundIn(from, to)
+		r.bound = b
+		sum += uint64(b)
+		until = min(until, u)
+	}
+	return sum, until
+}
+
+// partition orders the leaves so that the first rest of them, whose bounds
+// sum up to restSum < floor, cannot lift a doc over the floor without one of
+// the others, the essential ones. Leaves with much work for their bound come
+// first. Leaves without postings in the window are left out.
+func (x *search) partition(floor uint32) (rest int, restSum uint32) {
+	s := x.s
+	order := s.order[:0]
+	for i := range s.leaves {
+		r := &s.leaves[i]
+		if r.bound == 0 {
+			continue
+		}
+		r.key = float32(r.bound) / float32(r.df)
+		j := len(order)
+		order = append(order, i)
+		for ; j > 0 && s.leaves[order[j-1]].key > r.key; j-- {
+			order[j] = order[j-1]
+		}
+		order[j] = i
+	}
+	sum := uint64(0)
+	for j, i := range order {
+		if b := uint64(s.leaves[i].bound); sum+b < uint64(floor) {
+			sum += b
+			// Keep the order of the others.
+			copy(order[rest+1:j+1], order[rest:j])
+			order[rest] = i
+			rest++
+		}
+	}
+	// Of the rest, the best is applied first.
+	for j := 1; j < rest; j++ {
+		for k := j; k > 0 && s.leaves[order[k]].bound > s.leaves[order[k-1]].bound; k-- {
+			order[k], order[k-1] = order[k-1], order[k]
+		}
+	}
+	s.order = order
+	return rest, uint32(sum)
+}
+
+// scoreEssential adds a leaf to the window's accumulator.
+func (x *search) scoreEssential(r *leafRun, from, to uint32) {
+	s := x.s
+	if r.kind != leafTerm {
+		docs, freqs := r.drain(s, from, to)
+		scoreWindow(&s.acc, &s.set, from, docs, freqs, r.norms, r.inv, r.w)
+		s.Work.Scored += len(docs)
+		return
+	}
+	for at := from; ; {
+		docs, freqs := r.cur[0].piece(at, to)
+		if len(docs) == 0 {
+			return
+		}
+		scoreWindow(&s.acc, &s.set, from, docs, freqs, r.norms, r.inv, r.w)
+		s.Work.Scored += len(docs)
+		at = docs[len(docs)-1] + 1
+	}
+}
+
+// collect turns the accumulator into candidates: accepted, and not hopeless.
+// It leaves the accumulator empty.
+func (x *search) collect(from, restSum, to uint32) int {
+	s := x.s
+	keep := s.set
+	x.at = x.accept.mask(keep[:], from, x.at)
+	least := s.heap.floor - min(s.heap.floor, restSum)
+	n := 0
+	for i, w := range s.set {
+		if w == 0 {
+			continue
+		}
+		k := keep[i]
+		s.set[i] = 0
+		acc := s.acc[i*64 : i*64+64 : i*64+64]
+		for w != 0 {
+			b := bits.TrailingZeros64(w)
+			w &= w - 1
+			score := acc[b&63]
+			acc[b&63] = 0
+			if score >= least && k>>b&1 != 0 {
+				s.docs[n&(windowDocs-1)] = from + uint32(i*64+b)
+				s.scores[n&(windowDocs-1)] = score
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// finish applies the other clauses to n candidates, dropping those that their
+// bounds can no longer lift, and offers what is left to the heap.
+func (x *search) finish(n int, from, to uint32, rest []int, restSum uint32) {
+	s := x.s
+	h := &s.heap
+	s.Work.Candidates += n
+	for _, i := range rest {
+		r := &s.leaves[i]
+		n = keepAbove(s.docs[:n], s.scores[:n], h.floor-min(h.floor, restSum))
+		if n == 0 {
+			return
+		}
+		r.addTo(s, s.docs[:n], s.scores[:n], from, to)
+		restSum -= r.bound
+	}
+	for i, score := range s.scores[:n] {
+		if score >= h.floor {
+			h.push(s.docs[i], score)
+		}
+	}
+}
+
+// single searches [from, to) when one clause alone is essential: its blocks
+// give the candidates and no accumulator is needed.
+func (x *search) single(r *leafRun, from, to uint32, rest []int, restSum uint32) {
+	s := x.s
+	c := &r.cur[0]
+	for from < to {
+		// With a floor that has risen, a block alone may be hopeless.
+		if !c.ahead.seek(from) || c.ahead.lo >= to {
+			return
+		}
+		if uint64(c.boundOfBlock())+uint64(restSum) < uint64(s.heap.floor) {
+			s.Work.Skipped++
+			from = c.ahead.last + 1
+			continue
+		}
+		docs, freqs := c.piece(max(from, c.ahead.lo), to)
+		if len(docs) == 0 {
+			return
+		}
+		n := copy(s.docs[:], docs)
+		scoreBatch(s.scores[:n], docs, freqs, r.norms, r.inv, r.w)
+		s.Work.Scored += n
+		end := docs[n-1] + 1
+		n = keepAbove(s.docs[:n], s.scores[:n], s.heap.floor-min(s.heap.floor, restSum))
+		n = x.keepAccepted(n)
+		x.finish(n, from, end, rest, restSum)
+		from = end
+	}
+}
+
+// keepAccepted drops candidates that are not accepted.
+func (x *search) keepAccepted(n int) int {
+	a, s := x.accept, x.s
+	if a.kind == acceptAll {
+		return n
+	}
+	k := 0
+	for i, d := range s.docs[:n] {
+		ok := false
+		if a.kind == acceptBits {
+			ok = a.Has(d)
+		} else {
+			x.at = lowerBound(a.docs, x.at, d)
+			ok = x.at < len(a.docs) && a.docs[x.at] == d
+		}
+		if ok {
+			s.docs[k], s.scores[k] = d, s.scores[i]
+			k++
+		}
+	}
+	return k
+}
+
+// ledByFilter makes the accepted docs of the window candidates and every
+// clause one of the rest. It returns where it stopped.
+func (x *search) ledByFilter(from, to uint32, sum uint32) uint32 {
+	n, to := x.takeAccepted(from, to)
+	// The order of partition: the rest's best first, then the essentials.
+	x.finish(n, from, to, x.s.order, sum)
+	return to
+}
+
+// takeAccepted makes the accepted docs in [from, to) candidates of score 0. It
+// returns their number and where it stopped, before to only when they are more
+// than a window.
+func (x *search) takeAccepted(from, to uint32) (int, uint32) {
+	s, a := x.s, x.accept
+	n := 0
+	x.at = lowerBound(a.docs, x.at, from)
+	for ; x.at < len(a.docs) && a.docs[x.at] < to; x.at++ {
+		if n == windowDocs {
+			return n, a.docs[x.at]
+		}
+		s.docs[n], s.scores[n] = a.docs[x.at], 0
+		n++
+	}
+	return n, to
+}
+
+// and is the conjunction of all leaves of the scratch, all of them terms.
+func (x *search) and() {
+	s := x.s
+	h := &s.heap
+	order := s.order[:0]
+	for i := range s.leaves {
+		j := len(order)
+		order = append(order, i)
+		for ; j > 0 && s.leaves[order[j-1]].df > s.leaves[i].df; j-- {
+			order[j] = order[j-1]
+		}
+		order[j] = i
+	}
+	s.order = order
+	lead := &s.leaves[order[0]].cur[0]
+	from := uint32(0)
+	for {
+		var ok bool
+		if from, ok = x.nextAccepted(from); !ok || !lead.ahead.seek(from) {
+			return
+		}
+		from = max(from, lead.ahead.lo)
+		to := lead.ahead.last + 1
+		s.Work.Windows++
+		sum, skip := x.boundsAll(from, to)
+		if skip > from {
+			s.Work.Skipped++
+			if skip == noDoc {
+				return
+			}
+			from = skip
+			continue
+		}
+		var n int
+		others, left := order, uint32(sum)
+		if x.accept.kind == acceptDocs {
+			n, to = x.takeAccepted(from, to)
+		} else {
+			docs, freqs := lead.piece(from, to)
+			if n = copy(s.docs[:], docs); n == 0 {
+				return
+			}
+			r := &s.leaves[order[0]]
+			scoreBatch(s.scores[:n], docs, freqs, r.norms, r.inv, r.w)
+			s.Work.Scored += n
+			n = x.keepAccepted(n)
+			others, left = order[1:], left-r.bound
+		}
+		for _, i := range others {
+			n = keepAbove(s.docs[:n], s.scores[:n], h.floor-min(h.floor, left))
+			if n == 0 {
+				break
+			}
+			s.Work.Candidates += n
+			r := &s.leaves[i]
+			n = keepSought(&r.cur[0], s.docs[:n], s.scores[:n])
+			left -= r.bound
+		}
+		for i, score := range s.scores[:n] {
+			h.push(s.docs[i], score)
+		}
+		from = to
+	}
+}
+
+// boundsAll is bounds for a conjunction. skip > from tells the doc to go on
+// at when nothing in the range can reach the floor.
+func (x *search) boundsAll(from, to uint32) (sum uint64, skip uint32) {
+	until := uint32(noDoc)
+	for i := range x.s.leaves {
+		r := &x.s.leaves[i]
+		b, u := r.boundIn(from, to)
+		if b == 0 {
+			return 0, u
+		}
+		r.bound = b
+		sum += uint64(b)
+		until = min(until, u)
+	}
+	if sum < uint64(x.s.heap.floor) {
+		return sum, max(until, to)
+	}
+	return sum, from
+}
+
+// listBits lists the set bits of a window as docs.
+func listBits(dst []uint32, set *[windowWords]uint64, from uint32) int {
+	n := 0
+	for i, w := range set {
+		for w != 0 {
+			dst[n&(windowDocs-1)] = from + uint32(i*64+bits.TrailingZeros64(w))
+			w &= w - 1
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,317 @@
+package bm25
+
+import (
+	"math/bits"
+
+	"github.com/quarrysearch/quarry/storage"
+)
+
+// A frame is the result of one node in one window: the docs that match, and
+// their scores where they do.
+type frame struct {
+	set    [windowWords]uint64
+	scores [windowDocs]uint32
+	counts [windowDocs]uint16
+}
+
+// tree searches any query in windows of aligned docs. It skips windows that
+// the bounds rule out; inside a window every leaf that can matter is read.
+func (x *search) tree(root *node) {
+	s := x.s
+	x.place()
+	from := uint32(0)
+	for {
+		var ok bool
+		if from, ok = x.nextAccepted(from); !ok {
+			return
+		}
+		from &^= 63
+		to := uint32(min(uint64(from)+windowDocs, uint64(x.docs)))
+		s.Work.Windows++
+		bound, until := x.nodeBound(root, from, to)
+		if bound < uint64(s.heap.floor) {
+			s.Work.Skipped++
+			if until >= x.docs {
+				return
+			}
+			from = max(until, to)
+			continue
+		}
+		f := x.eval(root, 0, from, to, true)
+		x.at = x.accept.mask(f.set[:], from, x.at)
+		n := listBits(s.docs[:], &f.set, from)
+		s.Work.Candidates += n
+		for _, d := range s.docs[:n] {
+			s.heap.push(d, f.scores[(d-from)&(windowDocs-1)])
+		}
+		from = to
+	}
+}
+
+// place makes room for the frames and finds each leaf's run.
+func (x *search) place() {
+	s := x.s
+	if need := x.b.root.depth + 1; len(s.frames) < need {
+		s.frames = make([]frame, need)
+	}
+	if cap(s.leafOf) < len(x.b.leaves) {
+		s.leafOf = make([]int, len(x.b.leaves))
+	}
+	x.leafOf = s.leafOf[:len(x.b.leaves)]
+	clear(x.leafOf)
+	n := 0
+	for i := range x.b.leaves {
+		if n < len(s.leaves) && s.leaves[n].l == &x.b.leaves[i] {
+			n++
+			x.leafOf[i] = n
+		}
+	}
+}
+
+// run returns the run of a leaf, or nil when it has none in the segment.
+func (x *search) run(n *node) *leafRun {
+	if i := x.leafOf[n.leaf]; i > 0 {
+		return &x.s.leaves[i-1]
+	}
+	return nil
+}
+
+// nodeBound bounds the scores of a node in [from, to), 0 when nothing there
+// can match, and tells up to which doc that holds.
+func (x *search) nodeBound(n *node, from, to uint32) (bound uint64, until uint32) {
+	switch n.op {
+	case opLeaf:
+		r := x.run(n)
+		if r == nil {
+			return 0, noDoc
+		}
+		b, u := r.boundIn(from, to)
+		return uint64(b), u
+	case opAny:
+		return x.anyBound(n.kids, n.min, from, to)
+	case opAll:
+		return x.allBound(n.kids, from, to)
+	}
+	must, until := uint64(0), uint32(noDoc)
+	if len(n.kids) > 0 {
+		if must, until = x.allBound(n.kids, from, to); must == 0 {
+			return 0, until
+		}
+	}
+	should, u := x.anyBound(n.should, n.min, from, to)
+	if should == 0 && n.min > 0 {
+		return 0, u
+	}
+	return must + should, min(until, u)
+}
+
+func (x *search) allBound(kids []*node, from, to uint32) (bound uint64, until uint32) {
+	until = noDoc
+	for _, k := range kids {
+		b, u := x.nodeBound(k, from, to)
+		if b == 0 {
+			return 0, u
+		}
+		bound += b
+		until = min(until, u)
+	}
+	return bound, until
+}
+
+func (x *search) anyBound(kids []*node, least int, from, to uint32) (bound uint64, until uint32) {
+	until = noDoc
+	matching := 0
+	for _, k := range kids {
+		b, u := x.nodeBound(k, from, to)
+		if b > 0 {
+			matching++
+		}
+		bound += b
+		until = min(until, u)
+	}
+	if matching < least {
+		return 0, until
+	}
+	return bound, until
+}
+
+// eval computes a node in a window into the frame of its depth.
+func (x *search) eval(n *node, depth int, from, to uint32, scored bool) *frame {
+	f := &x.s.frames[depth]
+	f.set = [windowWords]uint64{}
+	if n.op == opLeaf {
+		r := x.run(n)
+		if r == nil {
+			return f
+		}
+		docs, freqs := r.drain(x.s, from, to)
+		x.s.Work.Scored += len(docs)
+		for i, d := range docs {
+			o := (d - from) & (windowDocs - 1)
+			f.set[o>>6] |= 1 << (o & 63)
+			if scored {
+				f.scores[o] = contribution(r.w, freqs[i], r.inv[r.norms[d]])
+			}
+		}
+		return f
+	}
+	f.scores = [windowDocs]uint32{}
+	switch n.op {
+	case opAny:
+		x.evalAny(n.kids, n.min, f, depth, from, to, scored, false)
+	case opAll:
+		x.evalAll(n.kids, f, depth, from, to, scored)
+	case opBool:
+		must := len(n.kids) > 0
+		if must && !x.evalAll(n.kids, f, depth, from, to, scored) {
+			return f
+		}
+		x.evalAny(n.should, n.min, f, depth, from, to, scored, must)
+		for _, k := range n.not {
+			kid := x.eval(k, depth+1, from, to, false)
+			for i := range f.set {
+				f.set[i] &^= kid.set[i]
+			}
+		}
+	}
+	return f
+}
+
+// evalAll intersects kids into f. It reports false when nothing is left.
+func (x *search) evalAll(kids []*node, f *frame, depth int, from, to uint32, scored bool) bool {
+	for i, k := range kids {
+		kid := x.eval(k, depth+1, from, to, scored)
+		some := uint64(0)
+		for w := range f.set {
+			if i == 0 {
+				f.set[w] = kid.set[w]
+			} else {
+				f.set[w] &= kid.set[w]
+			}
+			some |= f.set[w]
+		}
+		if some == 0 {
+			return false
+		}
+		if scored {
+			f.add(kid, &f.set)
+		}
+	}
+	return len(kids) > 0
+}
+
+// evalAny adds kids to f and keeps the docs that at least least of them have;
+// with within, only docs already in f count.
+func (x *search) evalAny(kids []*node, least int, f *frame, depth int, from, to uint32, scored, within bool) {
+	if least > 1 {
+		f.counts = [windowDocs]uint16{}
+	}
+	var union [windowWords]uint64
+	for _, k := range kids {
+		kid := x.eval(k, depth+1, from, to, scored)
+		for w := range union {
+			union[w] |= kid.set[w]
+		}
+		if scored {
+			f.add(kid, &kid.set)
+		}
+		if least > 1 {
+			n := listBits(x.s.docs[:], &kid.set, 0)
+			for _, o := range x.s.docs[:n] {
+				f.counts[o&(windowDocs-1)]++
+			}
+		}
+	}
+	if least > 1 {
+		n := listBits(x.s.docs[:], &union, 0)
+		for _, o := range x.s.docs[:n] {
+			if int(f.counts[o&(windowDocs-1)]) < least {
+				union[o>>6&(windowWords-1)] &^= 1 << (o & 63)
+			}
+		}
+	}
+	switch {
+	case !within:
+		f.set = union
+	case least > 0:
+		for w := range f.set {
+			f.set[w] &= union[w]
+		}
+	}
+}
+
+// add adds the scores of a kid where set says.
+func (f *frame) add(kid *frame, set *[windowWords]uint64) {
+	for i, w := range set {
+		if w == 0 {
+			continue
+		}
+		to, from := f.scores[i*64:i*64+64], kid.scores[i*64:i*64+64]
+		for ; w != 0; w &= w - 1 {
+			b := bits.TrailingZeros64(w) & 63
+			to[b] += from[b]
+		}
+	}
+}
+
+// Matches sets the bits of the docs of a segment that match and are accepted,
+// without scores. dst is reused when large enough; the result has one bit a
+// doc, ⌈docs/64⌉ words; none when the segment lacks every field of the query.
+func (b *Bound) Matches(seg int, accept Accept, s *Scratch, dst []uint64) ([]uint64, error) {
+	if seg < 0 || seg >= b.segs {
+		return nil, storage.Invalidf("bm25: segment %d of %d", seg, b.segs)
+	}
+	words := int((uint64(b.docs[seg]) + 63) / 64)
+	if cap(dst) < words {
+		dst = make([]uint64, words)
+	}
+	dst = dst[:words]
+	clear(dst)
+	err := b.eachWindow(seg, accept, s, func(word int, set []uint64) { copy(dst[word:], set) })
+	return dst, err
+}
+
+// Count returns the number of docs of a segment that match and are accepted.
+func (b *Bound) Count(seg int, accept Accept, s *Scratch) (int, error) {
+	if seg < 0 || seg >= b.segs {
+		return 0, storage.Invalidf("bm25: segment %d of %d", seg, b.segs)
+	}
+	n := 0
+	err := b.eachWindow(seg, accept, s, func(_ int, set []uint64) { n += popcount(set) })
+	return n, err
+}
+
+// eachWindow calls fn with the matching docs of each window that has any: the
+// number of its first word, and its words.
+func (b *Bound) eachWindow(seg int, accept Accept, s *Scratch, fn func(word int, set []uint64)) error {
+	x := search{b: b, s: s, accept: &accept, docs: b.docs[seg]}
+	x.open(seg)
+	x.place()
+	from := uint32(0)
+	for {
+		var ok bool
+		if from, ok = x.nextAccepted(from); !ok {
+			break
+		}
+		from &^= 63
+		to := uint32(min(uint64(from)+windowDocs, uint64(x.docs)))
+		if bound, until := x.nodeBound(b.root, from, to); bound == 0 {
+			if until >= x.docs {
+				break
+			}
+			from = max(until, to)
+			continue
+		}
+		f := x.eval(b.root, 0, from, to, false)
+		words := f.set[:(to-from+63)/64]
+		x.at = accept.mask(words, from, x.at)
+		fn(int(from/64), words)
+		from = to
+	}
+	for i := range s.leaves {
+		if err := s.leaves[i].err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
