@@ -1,0 +1,134 @@
+package hnsw
+
+import (
+	"math/rand/v2"
+	"os"
+	"testing"
+
+	"github.com/quarrysearch/quarry/hnsw/quant"
+)
+
+// benchSet is the folder QUARRY_FVECS (base.fvecs, query.fvecs, gt.ivecs;
+// cosine), or generated clusters when it is unset.
+func benchSet(b *testing.B) (base, queries []float32, dim int, truth [][]uint32) {
+	if dir := os.Getenv("QUARRY_FVECS"); dir != "" {
+		base, dim = readFvecs(b, dir, "base.fvecs")
+		queries, _ = readFvecs(b, dir, "query.fvecs")
+		return base, queries, dim, readIvecs(b, dir, "gt.ivecs")
+	}
+	rng := rand.New(rand.NewPCG(51, 52))
+	const n, nq = 20_000, 200
+	dim = 64
+	all := clustered(rng, n+nq, dim)
+	base, queries = all[:n*dim], all[n*dim:]
+	for i := range nq {
+		var row []uint32
+		for _, nb := range exactNearest(quant.Cosine, base, dim, queries[i*dim:(i+1)*dim], 10, nil) {
+			row = append(row, nb.Doc)
+		}
+		truth = append(truth, row)
+	}
+	return base, queries, dim, truth
+}
+
+func BenchmarkSearch(b *testing.B) {
+	base, queries, dim, truth := benchSet(b)
+	f := buildField(b, Options{Dim: dim}, base)
+	for _, c := range []struct {
+		name   string
+		target float32
+	}{{"r0.90", 0.90}, {"r0.95", 0.95}, {"r0.99", 0.99}} {
+		b.Run(c.name, func(b *testing.B) {
+			var s Scratch
+			var dst []Neighbor
+			var total Stats
+			hits, i := 0, 0
+			p := Params{K: 10, TargetRecall: c.target}
+			for b.Loop() {
+				at := i % len(truth)
+				var st Stats
+				var err error
+				dst, st, err = f.Search(queries[at*dim:(at+1)*dim], p, &s, dst[:0])
+				if err != nil {
+					b.Fatal(err)
+				}
+				for _, nb := range dst {
+					for _, doc := range truth[at][:10] {
+						if nb.Doc == doc {
+							hits++
+						}
+					}
+				}
+				total.Add(st)
+				i++
+			}
+			b.ReportMetric(float64(hits)/float64(10*i), "recall")
+			b.ReportMetric(float64(total.Distances)/float64(i), "dist/op")
+			b.ReportMetric(float64(total.Ef), "ef")
+			b.ReportMetric(float64(f.Info().HotBytes), "B/vector")
+		})
+	}
+}
+
+func BenchmarkBuild(b *testing.B) {
+	rng := rand.New(rand.NewPCG(53, 54))
+	const n, dim = 10_000, 64
+	v := clustered(rng, n, dim)
+	for b.Loop() {
+		buildSections(b, Options{Dim: dim}, v, sequence(n))
+	}
+	b.ReportMetric(float64(n*b.N)/b.Elapsed().Seconds(), "vectors/s")
+}
+
+// BenchmarkCosts measures what costsOf models; BenchmarkSearch gives the walk.
+func BenchmarkCosts(b *testing.B) {
+	rng := rand.New(rand.NewPCG(55, 56))
+	const n, dim = 200_000, 100
+	v := gaussian(rng, n, dim)
+	flat := buildField(b, Options{Dim: dim, GraphMin: -1}, v)
+	var ords []uint32
+	for i := 0; i < n; i += 1 + rng.IntN(19) {
+		ords = append(ords, uint32(i))
+	}
+	var s Scratch
+	run := func(name string, search func() Stats) {
+		b.Run(name, func(b *testing.B) {
+			d := 0
+			for b.Loop() {
+				d += search().Distances
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(d), "ns/dist")
+		})
+	}
+	p := Params{K: 10}
+	run("scan", func() Stats { _, st, _ := flat.SearchFlat(v[:dim], p, &s, nil); return st })
+	run("gather", func() Stats { _, st, _ := flat.SearchOrds(v[:dim], p, ords, &s, nil); return st })
+}
+
+func BenchmarkFiltered(b *testing.B) {
+	rng := rand.New(rand.NewPCG(57, 58))
+	const n, dim = 20_000, 64
+	v := clustered(rng, n, dim)
+	f := buildField(b, Options{Dim: dim}, v)
+	for _, c := range []struct {
+		name string
+		step int
+	}{{"all", 1}, {"1of2", 2}, {"1of10", 10}, {"1of100", 100}} {
+		accept := make([]uint64, f.AcceptLen())
+		for i := 0; i < n; i += c.step {
+			accept[i/64] |= 1 << (i % 64)
+		}
+		b.Run(c.name, func(b *testing.B) {
+			var s Scratch
+			var dst []Neighbor
+			d, i := 0, 0
+			for b.Loop() {
+				var st Stats
+				dst, st, _ = f.SearchFiltered(v[i%n*dim:(i%n+1)*dim], Params{K: 10, Ef: 64}, accept, &s, dst[:0])
+				d += st.Distances
+				i += 37
+			}
+			b.ReportMetric(float64(d)/float64(b.N), "dist/op")
+		})
+	}
+}

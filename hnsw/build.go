@@ -1,0 +1,312 @@
+package hnsw
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/quarrysearch/quarry/hnsw/quant"
+	"github.com/quarrysearch/quarry/storage"
+)
+
+// Creator starts a section and returns where its bytes go, as
+// (*storage.SegmentWriter).Section does: starting one ends the one before.
+type Creator = func(section string) (io.Writer, error)
+
+// A rowSource gives the input's vector i in the metric's prepared form. The
+// slice may be tmp, which holds dim components, and is read at once.
+type rowSource func(i int, tmp []float32) []float32
+
+// Build writes a field over n = len(docs) vectors: row i of vectors, Dim
+// components, belongs to docs[i]; docs ascend strictly. The bytes written
+// depend on the vectors, docs, Dim, Metric, M, EfConstruction, Seed and
+// GraphMin alone, not on Threads.
+//
+// A vector that the metric refuses (not finite; zero under Cosine) is an
+// error that matches storage.ErrInvalid and names the doc. Besides its
+// arguments Build holds the codes and the links: per vector the codec's stride
+// plus 4·(M0+16) bytes, for M = 16 and 100 dimensions 320 bytes.
+//
+// Time grows as n·log n with some 2·EfConstruction·M distances a vector.
+// ctx ends the build early with its error.
+func Build(ctx context.Context, o Options, vectors []float32, docs []uint32, create Creator) error {
+	o, err := o.normalize()
+	if err != nil {
+		return err
+	}
+	if len(vectors) != len(docs)*o.Dim {
+		return storage.Invalidf("%d components for %d vectors of dimension %d", len(vectors), len(docs), o.Dim)
+	}
+	for i, doc := range docs {
+		v := vectors[i*o.Dim : (i+1)*o.Dim]
+		if err := o.Metric.Validate(v, o.Dim); err != nil {
+			return fmt.Errorf("doc %d: %w", doc, err)
+		}
+	}
+	rows := func(i int, tmp []float32) []float32 {
+		v := vectors[i*o.Dim : (i+1)*o.Dim]
+		if o.Metric != quant.Cosine {
+			return v
+		}
+		o.Metric.Prepare(tmp, v)
+		return tmp
+	}
+	return build(ctx, o, rows, docs, create)
+}
+
+func build(ctx context.Context, o Options, rows rowSource, docs []uint32, create Creator) error {
+	if len(docs) > MaxVectors {
+		return storage.Invalidf("%d vectors in one field: at most %d", len(docs), MaxVectors)
+	}
+	for i := 1; i < len(docs); i++ {
+		if docs[i] <= docs[i-1] {
+			return storage.Invalidf("docs do not ascend: %d after %d", docs[i], docs[i-1])
+		}
+	}
+	if n := len(docs); n > 0 && docs[n-1] == none {
+		return storage.Invalidf("doc %d is out of range", docs[n-1])
+	}
+	b, err := newBuilder(ctx, o, rows, docs)
+	if err != nil {
+		return err
+	}
+	if b.flat() {
+		return b.write(create)
+	}
+	if err := b.group(); err != nil {
+		return err
+	}
+	if err := b.insertAll(); err != nil {
+		return err
+	}
+	if err := b.arrange(); err != nil {
+		return err
+	}
+	return b.write(create)
+}
+
+// A builder makes the graph of one field. While it works, a node is named by
+// its rank: its place in the order of insertion, a seeded shuffle. Level l
+// holds exactly the ranks below count(l) = ⌈n/M^l⌉, which gives every level
+// the share of nodes that the paper's exponential draw gives on average, and
+// lets one rank name a node on all its levels.
+type builder struct {
+	ctx     context.Context
+	o       Options
+	codec   quant.SQ8
+	rows    rowSource
+	docs    []uint32 // input row → doc
+	codes   []byte   // codes by rank (by input row until group)
+	row     []uint32 // rank → input row; graph nodes first, then duplicates
+	nodes   int      // graph nodes: ranks below it have links
+	groups  []dupGroup
+	levels  []level
+	ord     []uint32 // rank → ord
+	cal     calibration
+	workers []*worker
+	pairs   []uint64 // reverse edges of a batch, target<<32 | source
+}
+
+// A level is a linkTable under construction: rows have room for slack more
+// links than they keep in the end, so that a row is pruned once for many
+// links added to it, not at each.
+type level struct {
+	linkTable
+	degree []uint8
+	keep   int // M or M0
+}
+
+// A worker is the memory of one goroutine of the build.
+type worker struct {
+	Scratch
+	prune  quant.Query
+	cands  []key
+	passed []key // candidates that diversify passed over
+	vec    []float32
+	vec2   []float32
+	out    []uint32
+}
+
+const (
+	linkSlack  = 16   // extra room in a row under construction
+	firstBatch = 256  // nodes linked by exhaustive comparison
+	batchMax   = 1024 // bound of a batch: its nodes do not walk over each other
+	grain      = 16   // nodes a worker takes at once
+)
+
+func newBuilder(ctx context.Context, o Options, rows rowSource, docs []uint32) (*builder, error) {
+	b := &builder{ctx: ctx, o: o, rows: rows, docs: docs, codec: quant.NewSQ8(o.Dim, o.Metric, o.Seed)}
+	b.cal = defaultCalibration()
+	for range o.Threads {
+		b.workers = append(b.workers, &worker{vec: make([]float32, o.Dim), vec2: make([]float32, o.Dim)})
+	}
+	stride := b.codec.Stride()
+	b.codes = make([]byte, len(docs)*stride)
+	b.row = make([]uint32, len(docs))
+	b.nodes = len(docs)
+	err := b.parallel(len(docs), 64, func(w *worker, i int) error {
+		b.row[i] = uint32(i)
+		b.codec.Encode(b.codes[i*stride:(i+1)*stride], rows(i, w.vec), w.vec2)
+		return nil
+	})
+	return b, err
+}
+
+// flat says whether the field gets no graph.
+func (b *builder) flat() bool { return b.o.GraphMin < 0 || len(b.docs) < max(b.o.GraphMin, 2) }
+
+func (b *builder) code(rank int) []byte {
+	stride := b.codec.Stride()
+	return b.codes[rank*stride : (rank+1)*stride]
+}
+
+// parallel calls fn for every i below n, grain of them at a time a worker. fn
+// may write only what belongs to i, so the outcome does not depend on who does
+// what. The context ends it between two grains.
+func (b *builder) parallel(n, grain int, fn func(w *worker, i int) error) error {
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	errs := make([]error, len(b.workers))
+	work := func(t int) {
+		for {
+			lo := int(next.Add(int64(grain))) - grain
+			if lo >= n {
+				return
+			}
+			if errs[t] = b.ctx.Err(); errs[t] != nil {
+				return
+			}
+			for i := lo; i < min(lo+grain, n); i++ {
+				if errs[t] = fn(b.workers[t], i); errs[t] != nil {
+					return
+				}
+			}
+		}
+	}
+	for t := 1; t < len(b.workers) && t*grain < n; t++ {
+		wg.Go(func() { work(t) })
+	}
+	work(0)
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return b.ctx.Err()
+}
+
+// insertAll links every node. A batch never exceeds what is linked already,
+// so early nodes meet a graph that is no staler than late ones do.
+func (b *builder) insertAll() error {
+	b.makeLevels()
+	held := b.heldOut()
+	for start := 0; start < b.nodes; {
+		size := min(max(start, firstBatch), batchMax, b.nodes-start)
+		if start < b.nodes-held && start+size > b.nodes-held {
+			size = b.nodes - held - start
+		}
+		if held > 0 && start == b.nodes-held {
+			if err := b.calibrate(start); err != nil {
+				return err
+			}
+		}
+		if err := b.insertBatch(start, start+size); err != nil {
+			return err
+		}
+		start += size
+		if b.o.Progress != nil {
+			b.o.Progress(start, b.nodes)
+		}
+	}
+	return nil
+}
+
+func (b *builder) makeLevels() {
+	for count := b.nodes; ; count = (count + b.o.M - 1) / b.o.M {
+		keep := b.o.M
+		if len(b.levels) == 0 {
+			keep *= 2
+		}
+		stride := keep + linkSlack
+		links := make([]uint32, count*stride)
+		b.levels = append(b.levels, level{
+			linkTable: linkTable{links: links, stride: stride, n: count},
+			degree:    make([]uint8, count),
+			keep:      keep,
+		})
+		for i := 0; i < len(links); i += stride {
+			links[i] = none
+		}
+		if count <= b.o.M {
+			return
+		}
+	}
+}
+
+// insertBatch links the nodes lo..hi-1: first each one's own links, found in
+// the graph below lo and among the earlier nodes of the batch, in parallel,
+// with nothing written but its own rows; then the links back, sorted by
+// target, in parallel by target.
+func (b *builder) insertBatch(lo, hi int) error {
+	err := b.parallel(hi-lo, grain, func(w *worker, i int) error {
+		return b.link(w, lo+i, lo)
+	})
+	if err != nil {
+		return err
+	}
+	for l := range b.levels {
+		lv := &b.levels[l]
+		b.pairs = b.pairs[:0]
+		for r := lo; r < min(hi, lv.n); r++ {
+			for _, to := range lv.row(uint32(r))[:lv.degree[r]] {
+				b.pairs = append(b.pairs, uint64(to)<<32|uint64(r))
+			}
+		}
+		if err := b.linkBack(lv); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// linkBack adds to every target of b.pairs its sources.
+func (b *builder) linkBack(lv *level) error {
+	slices.Sort(b.pairs)
+	var starts []int
+	for i, p := range b.pairs {
+		if i == 0 || p>>32 != b.pairs[i-1]>>32 {
+			starts = append(starts, i)
+		}
+	}
+	starts = append(starts, len(b.pairs))
+	return b.parallel(len(starts)-1, 4*grain, func(w *worker, i int) error {
+		pairs := b.pairs[starts[i]:starts[i+1]]
+		t := int(pairs[0] >> 32)
+		row, deg := lv.row(uint32(t)), int(lv.degree[t])
+		if deg+len(pairs) <= lv.stride {
+			for _, p := range pairs {
+				row[deg] = uint32(p)
+				deg++
+			}
+			lv.setDegree(t, deg)
+			return nil
+		}
+		w.out = append(w.out[:0], row[:deg]...)
+		for _, p := range pairs {
+			w.out = append(w.out, uint32(p))
+		}
+		b.reselect(w, lv, t, w.out)
+		return nil
+	})
+}
+
+func (lv *level) setDegree(t, deg int) {
+	lv.degree[t] = uint8(deg)
+	if deg < lv.stride {
+		lv.row(uint32(t))[deg] = none
+	}
+}

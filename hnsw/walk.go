@@ -1,0 +1,161 @@
+package hnsw
+
+import (
+	"unsafe"
+
+	"github.com/quarrysearch/quarry/internal/simd"
+	"github.com/quarrysearch/quarry/storage"
+)
+
+// A linkTable is the links of one level: n rows of stride ids, each row ended
+// by none when shorter. Rows are indexed by the ids in them.
+type linkTable struct {
+	links  []uint32
+	stride int
+	n      int
+}
+
+func (t *linkTable) row(id uint32) []uint32 {
+	off := int(id) * t.stride
+	return t.links[off : off+t.stride : off+t.stride]
+}
+
+// walkWidth is the number of candidates expanded in one turn. With one, each
+// turn waits for a row of links and for the first codes it names; with four,
+// four rows come at once and the kernel has some sixty codes to fetch ahead of.
+// Measured on 340,000 × 100: 2 % more distances, 13 % less time at recall 0.95.
+const walkWidth = 4
+
+// cancelHops is how many hops pass between two calls of Params.Cancel.
+const cancelHops = 64
+
+// A walk is the beam search of Malkov & Yashunin (Algorithm 2) over one level:
+// expand the nearest candidate that is not yet expanded, score all its
+// unvisited neighbors in one call, keep the best, until every candidate in the
+// beam is expanded.
+type walk struct {
+	table  linkTable
+	codes  []byte
+	accept []uint64 // nil, or the bitset of the nodes that are results
+	wide   int      // results wanted when accept is set
+	budget int      // distances after which the walk is abandoned
+	cancel func() error
+	stats  Stats
+	over   bool // the budget is spent
+}
+
+// run walks from the candidates that s.beam holds (visited already). On return
+// s.beam holds the nearest nodes and, when w.accept is set, s.results the
+// nearest accepted ones.
+func (w *walk) run(s *Scratch) error {
+	if w.accept != nil {
+		return w.runFiltered(s)
+	}
+	b := &s.beam
+	s.grow(walkWidth * w.table.stride)
+	next := 0
+	for {
+		m, err := w.turn(s, &next)
+		if err != nil {
+			return err
+		}
+		if next < 0 {
+			return nil
+		}
+		ids, dists := s.ids[:m], s.dists[:m]
+		s.query.Distances(w.codes, ids, dists)
+		next = min(next, admit(b, ids, dists))
+	}
+}
+
+// turn expands the nearest candidates that are not expanded yet, walkWidth of
+// them or what there is from place *next of the beam on. It leaves their
+// unvisited neighbors in s.ids, returns how many there are, and moves *next
+// past the last one expanded; to -1 when there was none.
+func (w *walk) turn(s *Scratch, next *int) (int, error) {
+	var ids [walkWidth]uint32
+	keys, at, n := s.beam.keys, *next, 0
+	for ; at < len(keys) && n < walkWidth; at++ {
+		k := keys[at]
+		if k&expanded != 0 {
+			continue
+		}
+		keys[at] = k | expanded
+		ids[n] = keyID(k)
+		if n > 0 {
+			w.prefetch(ids[n])
+		}
+		n++
+	}
+	if n == 0 {
+		*next = -1
+		return 0, nil
+	}
+	*next = at
+	m := 0
+	for _, id := range ids[:n] {
+		var err error
+		if m, err = w.hop(s, id, m); err != nil {
+			return 0, err
+		}
+	}
+	if at < len(keys) {
+		w.prefetch(keyID(keys[at]))
+	}
+	w.stats.Distances += m
+	w.stats.Visited += m
+	return m, nil
+}
+
+// admit inserts the scored ids that stay under the beam's bound and returns
+// the lowest place taken.
+func admit(b *beam, ids []uint32, dists []float32) int {
+	low := len(b.keys)
+	bound := b.bound()
+	for i, d := range dists {
+		k := makeKey(d, ids[i])
+		if k >= bound {
+			continue
+		}
+		low = min(low, b.insert(k))
+		bound = b.bound()
+	}
+	return low
+}
+
+// prefetch asks for the links of a node that will be expanded soon.
+func (w *walk) prefetch(id uint32) {
+	off := int(id) * w.table.stride
+	if off+16 < len(w.table.links) {
+		simd.Prefetch(unsafe.Pointer(&w.table.links[off]))
+		simd.Prefetch(unsafe.Pointer(&w.table.links[off+16]))
+	}
+}
+
+// hop marks the unvisited neighbors of a node, puts them into s.ids from place
+// m on and returns the place after the last.
+func (w *walk) hop(s *Scratch, id uint32, m int) (int, error) {
+	w.stats.Hops++
+	if w.stats.Hops%cancelHops == 0 && w.cancel != nil {
+		if err := w.cancel(); err != nil {
+			return 0, err
+		}
+	}
+	marks, version, ids := s.visited.marks, s.visited.version, s.ids
+	for _, to := range w.table.row(id) {
+		if int(to) >= len(marks) {
+			if to == none {
+				break
+			}
+			return 0, storage.Corruptf(sectionLinks0, int64(id)*int64(w.table.stride)*4,
+				"node %d links to %d of %d", id, to, len(marks))
+		}
+		if marks[to] == version {
+			continue
+		}
+		marks[to] = version
+		ids[m] = to
+		m++
+	}
+	return m, nil
+}
