@@ -126,7 +126,6 @@ type worker struct {
 	cands  []key
 	passed []key // candidates that diversify passed over
 	vec    []float32
-	vec2   []float32
 	out    []uint32
 }
 
@@ -138,10 +137,10 @@ const (
 )
 
 func newBuilder(ctx context.Context, o Options, rows rowSource, docs []uint32) (*builder, error) {
-	b := &builder{ctx: ctx, o: o, rows: rows, docs: docs, codec: quant.NewSQ8(o.Dim, o.Metric, o.Seed)}
+	b := &builder{ctx: ctx, o: o, rows: rows, docs: docs, codec: quant.NewSQ8(o.Dim, o.Metric)}
 	b.cal = defaultCalibration()
 	for range o.Threads {
-		b.workers = append(b.workers, &worker{vec: make([]float32, o.Dim), vec2: make([]float32, o.Dim)})
+		b.workers = append(b.workers, &worker{vec: make([]float32, o.Dim)})
 	}
 	stride := b.codec.Stride()
 	b.codes = make([]byte, len(docs)*stride)
@@ -149,7 +148,7 @@ func newBuilder(ctx context.Context, o Options, rows rowSource, docs []uint32) (
 	b.nodes = len(docs)
 	err := b.parallel(len(docs), 64, func(w *worker, i int) error {
 		b.row[i] = uint32(i)
-		b.codec.Encode(b.codes[i*stride:(i+1)*stride], rows(i, w.vec), w.vec2)
+		b.codec.Encode(b.codes[i*stride:(i+1)*stride], rows(i, w.vec))
 		return nil
 	})
 	return b, err

@@ -43,7 +43,7 @@ func Open(section func(name string) ([]byte, bool), docCount uint32) (*Field, er
 	if err != nil {
 		return nil, err
 	}
-	f := &Field{meta: *m, codec: quant.NewSQ8(m.dim, m.metric, m.seed), docCount: docCount}
+	f := &Field{meta: *m, codec: quant.NewSQ8(m.dim, m.metric), docCount: docCount}
 	if f.n > int(docCount) {
 		return nil, storage.Corruptf(sectionMeta, 0, "%d vectors for %d docs", f.n, docCount)
 	}

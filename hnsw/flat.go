@@ -120,6 +120,60 @@ func (f *Field) SearchDocs(q []float32, p Params, docs *roaring.Bitmap, s *Scrat
 	return dst, st, err
 }
 
+// SearchExact compares the float32 vectors of every ord in accept (all when it
+// is nil) and no code: the oracle of every other search, four times the bytes
+// of a flat one. Order and errors are those of Search.
+func (f *Field) SearchExact(q []float32, p Params, accept []uint64, s *Scratch, dst []Neighbor) ([]Neighbor, Stats, error) {
+	if err := f.bind(q, p, s); err != nil {
+		return dst, Stats{}, err
+	}
+	st := Stats{Plan: PlanFlat}
+	s.grow(scanBlock)
+	s.found = s.found[:0]
+	for i := range f.AcceptLen() {
+		if err := poll(p.Cancel, i); err != nil {
+			return dst, st, err
+		}
+		word := ^uint64(0)
+		if accept != nil {
+			word = accept[i]
+		}
+		if left := f.n - i*64; left < 64 {
+			word &= 1<<left - 1
+		}
+		m := 0
+		for ; word != 0; word &= word - 1 {
+			s.ids[m] = uint32(i*64 + bits.TrailingZeros64(word))
+			m++
+		}
+		ids, dists := s.ids[:m], s.dists[:m]
+		f.metric.Rescore(s.prepared, f.raw, ids, dists)
+		st.Rescored += m
+		if err := f.keepNearest(s, ids, dists, p.K); err != nil {
+			return dst, st, err
+		}
+	}
+	slices.SortFunc(s.found, compareNeighbors)
+	return append(dst, s.found[:min(p.K, len(s.found))]...), st, nil
+}
+
+// keepNearest adds scored ords to s.found and cuts it back to the nearest k
+// when it has grown to twice that.
+func (f *Field) keepNearest(s *Scratch, ids []uint32, dists []float32, k int) error {
+	for i, id := range ids {
+		doc := f.docs[id]
+		if doc >= f.docCount {
+			return storage.Corruptf(sectionDocs, 4*int64(id), "doc %d of %d", doc, f.docCount)
+		}
+		s.found = append(s.found, Neighbor{Doc: doc, Ord: id, Distance: dists[i]})
+	}
+	if len(s.found) >= 2*min(k, f.n)+scanBlock {
+		slices.SortFunc(s.found, compareNeighbors)
+		s.found = s.found[:min(k, len(s.found))]
+	}
+	return nil
+}
+
 // gather scores some rows, at most 2·scanBlock.
 func (f *Field) gather(c *collector, ids []uint32, st *Stats) {
 	dists := c.s.dists[:len(ids)]

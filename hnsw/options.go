@@ -35,7 +35,7 @@ type Options struct {
 	// EfConstruction is the beam of the searches that find a new node's
 	// neighbors, 8 to 4096. Default 200.
 	EfConstruction int
-	// Seed fixes the codec's rotation and the order of insertion.
+	// Seed fixes the order of insertion and the nodes' levels.
 	Seed uint64
 	// Threads is the number of goroutines that work at once; the bytes do not
 	// depend on it. Default GOMAXPROCS.

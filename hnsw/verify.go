@@ -27,7 +27,7 @@ func (f *Field) Verify(ctx context.Context) error {
 
 func (f *Field) verifyVectors(ctx context.Context) error {
 	stride := f.codec.Stride()
-	row, tmp := make([]byte, stride), make([]float32, f.dim)
+	row := make([]byte, stride)
 	for i := range f.n {
 		if i%4096 == 0 {
 			if err := ctx.Err(); err != nil {
@@ -38,7 +38,7 @@ func (f *Field) verifyVectors(ctx context.Context) error {
 		if err := f.metric.Validate(v, f.dim); err != nil {
 			return storage.Corruptf(sectionRaw, int64(4*i*f.dim), "vector of doc %d: %v", f.docs[i], err)
 		}
-		f.codec.Encode(row, v, tmp)
+		f.codec.Encode(row, v)
 		if !bytes.Equal(row, f.codes[i*stride:(i+1)*stride]) {
 			return storage.Corruptf(sectionCodes, int64(i*stride), "code of ord %d is not that of its vector", i)
 		}

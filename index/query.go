@@ -1,7 +1,11 @@
 package index
 
 import (
+	"encoding/base64"
+	"math"
+
 	"github.com/quarrysearch/quarry/index/filter"
+	"github.com/quarrysearch/quarry/storage"
 )
 
 // A Query asks for the best K documents. It has any of Text, Vector and
@@ -13,7 +17,7 @@ type Query struct {
 	Text *TextQuery
 	// Vector is searched among the vectors of one field.
 	Vector *VectorQuery
-	// Filter restricts both legs; nil keeps every live document.
+	// Filter restricts both legs; the zero Filter keeps every live document.
 	Filter filter.Filter
 
 	// K is the number of hits wanted, 1–10,000. Fewer come back only when
@@ -29,7 +33,8 @@ type Query struct {
 	Fusion Fusion
 	// Depth is how many hits each leg gives to the fusion: default 100, 1–10,000.
 	// Scores of a hybrid query depend on Depth but not on K or Offset; where
-	// Offset+K exceeds it, Depth is doubled until it does not.
+	// Offset+K exceeds it, Depth is doubled until it does not. A single leg is
+	// asked for Offset+K.
 	Depth int
 	// MinScore drops hits with a lower final score; inclusive; 0 keeps all.
 	MinScore float64
@@ -37,8 +42,8 @@ type Query struct {
 	// Fields names the stored fields and metadata to return with each hit; nil
 	// returns none, []string{"*"} all.
 	Fields []string
-	// Facets counts the values of keyword, bool and integer metadata among
-	// all documents that match Filter and Text.
+	// Facets counts the values of metadata among all documents that Total
+	// counts.
 	Facets []FacetRequest
 	// Highlight asks for marked passages of these stored text fields.
 	Highlight []string
@@ -85,9 +90,13 @@ type VectorQuery struct {
 	// Field names the vector field; it may be empty when the schema has one.
 	Field  string
 	Vector []float32
-	// Ef is the width of the graph walk; 0 takes the default max(2·depth, 64).
+	// Ef is the width of the graph walk, at most 10,000; 0 takes the width that
+	// each segment's calibration gives for TargetRecall.
 	Ef int
-	// Exact scans every matching vector.
+	// TargetRecall is the recall@10 wanted where Ef is 0, in (0, 1]; default 0.95.
+	TargetRecall float64
+	// Exact compares the float32 vectors of every matching document: no code,
+	// no graph, recall 1.
 	Exact bool
 	// Weight of this leg in a hybrid query, default 1.
 	Weight float64
@@ -115,4 +124,40 @@ type FacetRequest struct {
 	Field string
 	// Limit is the number of values wanted, the most frequent first; default 10.
 	Limit int
+}
+
+// A cursor is the place behind a hit: its score and id, and what keeps later
+// pages equal to one long list, the legs' depth and the hits already seen.
+type cursor struct {
+	seen, depth int
+	score       float64
+	id          string
+}
+
+const cursorVersion = 1
+
+// String encodes the cursor for Results.Next.
+func (c cursor) String() string {
+	b := []byte{cursorVersion}
+	b = storage.AppendUvarint(b, uint64(c.seen))
+	b = storage.AppendUvarint(b, uint64(c.depth))
+	b = storage.AppendU64(b, math.Float64bits(c.score))
+	b = append(b, c.id...)
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+func parseCursor(s string) (*cursor, error) {
+	b, err := base64.RawURLEncoding.DecodeString(s)
+	if err != nil || len(b) == 0 || b[0] != cursorVersion {
+		return nil, invalidf("after: not a cursor of this version")
+	}
+	d := storage.NewDecoder("cursor", 0, b[1:])
+	seen, depth := d.Uvarint(), d.Uvarint()
+	c := &cursor{score: math.Float64frombits(d.U64())}
+	c.id = string(d.Raw(d.Len()))
+	if d.Err() != nil || seen > MaxOffset-MaxK || depth > 2*MaxOffset || depth < 1 || math.IsNaN(c.score) {
+		return nil, invalidf("after: a damaged cursor, or one past %d hits", MaxOffset-MaxK)
+	}
+	c.seen, c.depth = int(seen), int(depth)
+	return c, nil
 }

@@ -35,7 +35,7 @@ func encode(c *SQ8, v []float32) []byte {
 	for i := range row {
 		row[i] = 0xa5 // Encode must write every byte
 	}
-	c.Encode(row, v, nil)
+	c.Encode(row, v)
 	return row
 }
 
@@ -79,7 +79,7 @@ func wide(v []float32) []float64 {
 
 func TestStride(t *testing.T) {
 	for dim := 1; dim <= MaxDim; dim++ {
-		c := NewSQ8(dim, L2, 0)
+		c := NewSQ8(dim, L2)
 		if s := c.Stride(); s%64 != 0 || s < dim+metaSize || s >= dim+metaSize+64 {
 			t.Fatalf("dimension %d: stride %d", dim, s)
 		}
@@ -93,7 +93,7 @@ func TestEncodeError(t *testing.T) {
 	for dim := 1; dim <= 600; dim++ {
 		v := random(r, dim)
 		for _, m := range metrics {
-			c := NewSQ8(dim, m, 0)
+			c := NewSQ8(dim, m)
 			row := encode(&c, v)
 			norm, length := Norm(v), 1.0
 			if m != Cosine {
@@ -128,13 +128,13 @@ func TestDistancesOfDecoded(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 2))
 	for _, dim := range []int{1, 2, 3, 31, 56, 57, 64, 100, 120, 121, 384, 768, 1536, 4096} {
 		for _, m := range metrics {
-			c := NewSQ8(dim, m, 0)
+			c := NewSQ8(dim, m)
 			const rows = 21
 			codes := make([]byte, rows*c.Stride())
 			vectors := make([][]float32, rows)
 			for i := range vectors {
 				vectors[i] = random(r, dim)
-				c.Encode(codes[i*c.Stride():(i+1)*c.Stride()], vectors[i], nil)
+				c.Encode(codes[i*c.Stride():(i+1)*c.Stride()], vectors[i])
 			}
 			var q Query
 			v := random(r, dim)
@@ -174,7 +174,7 @@ func TestBindRowIsBind(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 3))
 	for range 300 {
 		dim := 1 + r.IntN(300)
-		c := NewSQ8(dim, metrics[r.IntN(3)], 0)
+		c := NewSQ8(dim, metrics[r.IntN(3)])
 		a, b := random(r, dim), random(r, dim)
 		rows := append(encode(&c, a), encode(&c, b)...)
 		var byVector, byRow Query
@@ -198,7 +198,7 @@ func TestBindRowIsBind(t *testing.T) {
 func TestRebind(t *testing.T) {
 	var q Query
 	for _, dim := range []int{300, 10, 500, 120} {
-		c := NewSQ8(dim, L2, 0)
+		c := NewSQ8(dim, L2)
 		v := random(rand.New(rand.NewPCG(seed, uint64(dim))), dim)
 		row := encode(&c, v)
 		c.Bind(&q, v)
@@ -212,7 +212,7 @@ func TestRebind(t *testing.T) {
 
 func TestZeroVector(t *testing.T) {
 	for _, m := range metrics {
-		c := NewSQ8(100, m, 0)
+		c := NewSQ8(100, m)
 		v := random(rand.New(rand.NewPCG(seed, 4)), 100)
 		zero := make([]float32, 100)
 		rows := append(encode(&c, zero), encode(&c, v)...)
@@ -237,7 +237,7 @@ func TestZeroVector(t *testing.T) {
 // A08: huge and tiny components keep their cosine, non-finite ones and zero
 // are refused with a message that names the component.
 func TestExtremeComponents(t *testing.T) {
-	c := NewSQ8(3, Cosine, 0)
+	c := NewSQ8(3, Cosine)
 	for _, x := range []float32{1, 1e30, math.MaxFloat32, 1e-30, 1e-45} {
 		v := []float32{x, x, x}
 		if err := Cosine.Validate(v, 3); err != nil {
@@ -335,7 +335,7 @@ func TestGolden(t *testing.T) {
 	v := []float32{0.5, -0.25, 0.125, 1, -1, 0, 3e-3, 0.7}
 	w := []float32{1, 2, -3, 4, -5, 6, -7, 8}
 	for _, m := range metrics {
-		c := NewSQ8(len(v), m, 0)
+		c := NewSQ8(len(v), m)
 		rows := append(encode(&c, v), encode(&c, w)...)
 		fmt.Fprintf(&b, "metric %v, dimension %d, stride %d\n%s", m, c.Dim(), c.Stride(), hex.Dump(rows))
 		var q Query
@@ -360,7 +360,7 @@ func TestGolden(t *testing.T) {
 }
 
 func TestNoAllocation(t *testing.T) {
-	c := NewSQ8(384, Cosine, 0)
+	c := NewSQ8(384, Cosine)
 	r := rand.New(rand.NewPCG(seed, 6))
 	v := random(r, 384)
 	rows := slices.Repeat(encode(&c, v), 40)
@@ -368,7 +368,7 @@ func TestNoAllocation(t *testing.T) {
 	out := make([]float32, 40)
 	var q Query
 	if n := testing.AllocsPerRun(50, func() {
-		c.Encode(rows[:c.Stride()], v, nil)
+		c.Encode(rows[:c.Stride()], v)
 		c.Bind(&q, v)
 		c.BindRow(&q, rows)
 		q.Distances(rows, ids, out)
@@ -386,7 +386,7 @@ func FuzzSQ8(f *testing.F) {
 		if dim == 0 || dim > MaxDim {
 			return
 		}
-		c := NewSQ8(dim, metrics[kind%3], 0)
+		c := NewSQ8(dim, metrics[kind%3])
 		v, w := make([]float32, dim), make([]float32, dim)
 		for i := range v {
 			v[i] = math.Float32frombits(uint32(data[8*i]) | uint32(data[8*i+1])<<8 | uint32(data[8*i+2])<<16 | uint32(data[8*i+3])<<24)
@@ -412,10 +412,10 @@ func FuzzSQ8(f *testing.F) {
 }
 
 func ExampleSQ8() {
-	c := NewSQ8(4, Cosine, 0)
+	c := NewSQ8(4, Cosine)
 	codes := make([]byte, 2*c.Stride())
-	c.Encode(codes[:c.Stride()], []float32{1, 0, 0, 0}, nil)
-	c.Encode(codes[c.Stride():], []float32{0, 3, 3, 0}, nil)
+	c.Encode(codes[:c.Stride()], []float32{1, 0, 0, 0})
+	c.Encode(codes[c.Stride():], []float32{0, 3, 3, 0})
 	var q Query
 	c.Bind(&q, []float32{0, 0, 2, 0})
 	out := make([]float32, 2)
@@ -430,7 +430,7 @@ func benchCodes(c *SQ8, rows int) []byte {
 	v := random(r, c.Dim())
 	for i := range rows {
 		v[i%c.Dim()] = r.Float32()
-		c.Encode(codes[i*c.Stride():(i+1)*c.Stride()], v, nil)
+		c.Encode(codes[i*c.Stride():(i+1)*c.Stride()], v)
 	}
 	return codes
 }
@@ -439,10 +439,10 @@ func BenchmarkEncode(b *testing.B) {
 	for _, dim := range []int{100, 384, 1536} {
 		for _, m := range []Metric{Cosine, L2} {
 			b.Run(fmt.Sprintf("dim=%d/%v", dim, m), func(b *testing.B) {
-				c := NewSQ8(dim, m, 0)
+				c := NewSQ8(dim, m)
 				v, row := random(rand.New(rand.NewPCG(seed, 8)), dim), make([]byte, c.Stride())
 				for b.Loop() {
-					c.Encode(row, v, nil)
+					c.Encode(row, v)
 				}
 			})
 		}
@@ -452,7 +452,7 @@ func BenchmarkEncode(b *testing.B) {
 func BenchmarkBindRow(b *testing.B) {
 	for _, dim := range []int{100, 384, 1536} {
 		b.Run(fmt.Sprintf("dim=%d", dim), func(b *testing.B) {
-			c := NewSQ8(dim, Cosine, 0)
+			c := NewSQ8(dim, Cosine)
 			row := encode(&c, random(rand.New(rand.NewPCG(seed, 9)), dim))
 			var q Query
 			for b.Loop() {
@@ -465,7 +465,7 @@ func BenchmarkBindRow(b *testing.B) {
 // BenchmarkDistances: 32 random rows a call, of 64 MiB and of 64 KiB; a scan.
 func BenchmarkDistances(b *testing.B) {
 	for _, dim := range []int{100, 384, 768} {
-		c := NewSQ8(dim, Cosine, 0)
+		c := NewSQ8(dim, Cosine)
 		for _, size := range []int{64 << 10, 64 << 20} {
 			rows := size / c.Stride()
 			codes := benchCodes(&c, rows)

@@ -34,7 +34,7 @@ func (c *SQ8) Bind(q *Query, v []float32) {
 		q.row = make([]byte, c.stride)
 	}
 	q.row = q.row[:c.stride]
-	c.encode(q.row, v[:c.dim])
+	c.Encode(q.row, v)
 	c.BindRow(q, q.row)
 }
 

@@ -66,13 +66,13 @@ func TestRecall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := NewSQ8(dim, Cosine, 0)
+	c := NewSQ8(dim, Cosine)
 	n := len(base) / dim
 	codes := make([]byte, n*c.Stride())
 	for i := range n {
 		v := base[i*dim : (i+1)*dim]
 		Cosine.Prepare(v, v)
-		c.Encode(codes[i*c.Stride():(i+1)*c.Stride()], v, nil)
+		c.Encode(codes[i*c.Stride():(i+1)*c.Stride()], v)
 	}
 	candidates := []int{10, 12, 15, 20, 30, 50}
 	found := make([]int, len(candidates))

@@ -30,11 +30,8 @@ type SQ8 struct {
 	metric Metric
 }
 
-// NewSQ8 makes the codec of vectors of dim components, 1 to MaxDim. The seed
-// is that of a random rotation, which 8-bit codes turned out not to need (see
-// the package comment): it changes nothing.
-func NewSQ8(dim int, metric Metric, seed uint64) SQ8 {
-	_ = seed
+// NewSQ8 makes the codec of vectors of dim components, 1 to MaxDim.
+func NewSQ8(dim int, metric Metric) SQ8 {
 	stride := (dim + metaSize + simd.Block - 1) &^ (simd.Block - 1)
 	return SQ8{dim: dim, stride: stride, metric: metric}
 }
@@ -52,16 +49,12 @@ func (c *SQ8) Metric() Metric { return c.metric }
 // Under Cosine the length of v does not matter. v is a vector that
 // Metric.Validate accepts, or zero; of others, one with a NaN or an infinite
 // component gets the row of the zero vector, one longer than MaxNorm that of
-// the vector of that length. tmp is not used and may be nil.
+// the vector of that length.
 //
 // The same v gives the same bytes on every CPU. Cost: three passes over v,
 // some 2 ns a component.
-func (c *SQ8) Encode(dst []byte, v []float32, tmp []float32) {
-	_ = tmp
-	c.encode(dst[:c.stride], v[:c.dim])
-}
-
-func (c *SQ8) encode(dst []byte, v []float32) {
+func (c *SQ8) Encode(dst []byte, v []float32) {
+	dst, v = dst[:c.stride], v[:c.dim]
 	for i := c.dim; i < c.stride-metaSize; i++ {
 		dst[i] = zeroCode
 	}

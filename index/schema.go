@@ -1,0 +1,391 @@
+package index
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/quarrysearch/quarry/bm25/analysis"
+	"github.com/quarrysearch/quarry/hnsw"
+	"github.com/quarrysearch/quarry/hnsw/quant"
+	"github.com/quarrysearch/quarry/index/filter"
+	"github.com/quarrysearch/quarry/index/segment"
+)
+
+// Defaults of a schema.
+const (
+	defaultAnalyzer = "standard"
+	defaultK1       = 1.2
+	defaultB        = 0.75
+	defaultM        = 16
+	defaultEfC      = 200
+)
+
+// A schema is a Schema made ready: checked, defaults filled in, analyzers
+// made. It never changes; growth makes a new one.
+type schema struct {
+	public  Schema // with the metadata that documents brought
+	seg     *segment.Schema
+	text    map[string]*textField
+	vectors map[string]*vectorField
+}
+
+type textField struct {
+	TextField
+	analyzer *analysis.Analyzer
+	k1, b    float64
+}
+
+type vectorField struct {
+	VectorField
+}
+
+func (s Schema) clone() Schema {
+	s.Text = slices.Clone(s.Text)
+	for i := range s.Text {
+		s.Text[i].K1, s.Text[i].B = cloneFloat(s.Text[i].K1), cloneFloat(s.Text[i].B)
+	}
+	s.Vectors = slices.Clone(s.Vectors)
+	s.Meta = maps.Clone(s.Meta)
+	return s
+}
+
+func cloneFloat(p *float64) *float64 {
+	if p == nil {
+		return nil
+	}
+	v := *p
+	return &v
+}
+
+// newSchema checks a schema and makes it ready. grown allows metadata of a
+// type not known yet, as a stored schema may hold.
+func newSchema(in Schema, grown bool) (*schema, error) {
+	s := &schema{
+		public:  in.clone(),
+		seg:     &segment.Schema{Text: map[string]*segment.TextField{}, Vectors: map[string]*segment.VectorField{}},
+		text:    make(map[string]*textField, len(in.Text)),
+		vectors: make(map[string]*vectorField, len(in.Vectors)),
+	}
+	if s.public.Meta == nil {
+		s.public.Meta = map[string]filter.Type{}
+	}
+	s.seg.Meta = s.public.Meta
+	if len(in.Text) > MaxFields || len(in.Vectors) > MaxFields || len(in.Meta) > MaxMetaFields {
+		return nil, tooLargef("schema of %d text, %d vector and %d metadata fields, the limits are %d, %d and %d",
+			len(in.Text), len(in.Vectors), len(in.Meta), MaxFields, MaxFields, MaxMetaFields)
+	}
+	for i := range s.public.Text {
+		if err := s.addText(&s.public.Text[i]); err != nil {
+			return nil, err
+		}
+	}
+	for i := range s.public.Vectors {
+		if err := s.addVector(&s.public.Vectors[i]); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(in.Meta)) {
+		if err := s.newName(name); err != nil {
+			return nil, err
+		}
+		if t := in.Meta[name]; t > filter.Time || t == filter.Undeclared && !grown {
+			return nil, schemaf("metadata field %q: %v is not a type a field can be declared with", name, t)
+		}
+	}
+	return s, nil
+}
+
+func (s *schema) addText(f *TextField) error {
+	if err := s.newName(f.Name); err != nil {
+		return err
+	}
+	if f.Analyzer == "" {
+		f.Analyzer = defaultAnalyzer
+	}
+	if f.Boost == 0 {
+		f.Boost = 1
+	}
+	t := &textField{TextField: *f, k1: defaultK1, b: defaultB}
+	if f.K1 != nil {
+		t.k1 = *f.K1
+	}
+	if f.B != nil {
+		t.b = *f.B
+	}
+	switch {
+	case !(f.Boost > 0) || math.IsInf(f.Boost, 0):
+		return schemaf("text field %q: boost %v: want a finite number above 0", f.Name, f.Boost)
+	case !(t.k1 >= 0 && t.k1 <= 1000):
+		return schemaf("text field %q: k1 %v: want 0 to 1000", f.Name, t.k1)
+	case !(t.b >= 0 && t.b <= 1):
+		return schemaf("text field %q: b %v: want 0 to 1", f.Name, t.b)
+	}
+	var err error
+	if t.analyzer, err = analysis.New(f.Analyzer); err != nil {
+		return fmt.Errorf("%w: text field %q: %w", ErrSchema, f.Name, err)
+	}
+	s.text[f.Name] = t
+	s.seg.Text[f.Name] = &segment.TextField{Name: f.Name, Analyzer: t.analyzer, NotStored: f.NotStored}
+	return nil
+}
+
+func (s *schema) addVector(f *VectorField) error {
+	if err := s.newName(f.Name); err != nil {
+		return err
+	}
+	if f.M == 0 {
+		f.M = defaultM
+	}
+	if f.Construct == 0 {
+		f.Construct = defaultEfC
+	}
+	switch {
+	case f.Dim < 1 || f.Dim > quant.MaxDim:
+		return schemaf("vector field %q: dimension %d: want 1 to %d", f.Name, f.Dim, quant.MaxDim)
+	case !f.Metric.Valid():
+		return schemaf("vector field %q: unknown metric %d", f.Name, f.Metric)
+	case f.M < 4 || f.M > 64:
+		return schemaf("vector field %q: m %d: want 4 to 64", f.Name, f.M)
+	case f.Construct < 8 || f.Construct > 2000:
+		return schemaf("vector field %q: ef_construction %d: want 8 to 2000", f.Name, f.Construct)
+	}
+	s.vectors[f.Name] = &vectorField{*f}
+	s.seg.Vectors[f.Name] = &segment.VectorField{Name: f.Name, Options: hnsw.Options{
+		Dim: f.Dim, Metric: f.Metric, M: f.M, EfConstruction: f.Construct,
+	}}
+	return nil
+}
+
+// newName checks the name of a text, vector or metadata field, in this order.
+func (s *schema) newName(name string) error {
+	if err := checkName(name); err != nil {
+		return fmt.Errorf("%w: %w", ErrSchema, err)
+	}
+	if s.text[name] != nil || s.vectors[name] != nil {
+		return schemaf("field %q is declared twice", name)
+	}
+	return nil
+}
+
+func checkName(name string) error {
+	switch {
+	case name == "":
+		return invalidf("field name is empty")
+	case len(name) > MaxName:
+		return tooLargef("field name %.40q… has %d bytes, the limit is %d", name, len(name), MaxName)
+	case !utf8.ValidString(name):
+		return invalidf("field name %q is not UTF-8", name)
+	}
+	for _, r := range name {
+		if unicode.IsControl(r) {
+			return invalidf("field name %q holds a control character", name)
+		}
+	}
+	return nil
+}
+
+// notStored says whether a text field keeps its text out of stored documents.
+func (s *schema) notStored(field string) bool {
+	f := s.text[field]
+	return f != nil && f.NotStored
+}
+
+// A grownField is metadata that documents brought, or whose type they showed.
+type grownField struct {
+	name string
+	typ  filter.Type
+}
+
+// grow returns the schema with more metadata; s itself when there is none. A
+// field whose type is known keeps it; another type for it is ErrSchema.
+func (s *schema) grow(fields []grownField) (*schema, error) {
+	var meta map[string]filter.Type
+	for _, f := range fields {
+		have, ok := s.public.Meta[f.name]
+		if ok && (have == f.typ || f.typ == filter.Undeclared) {
+			continue
+		}
+		if ok && have != filter.Undeclared {
+			return nil, schemaf("metadata field %q is %v, not %v", f.name, have, f.typ)
+		}
+		if s.text[f.name] != nil || s.vectors[f.name] != nil {
+			return nil, schemaf("field %q is no metadata", f.name)
+		}
+		if meta == nil {
+			meta = maps.Clone(s.public.Meta)
+		}
+		meta[f.name] = f.typ
+	}
+	if meta == nil {
+		return s, nil
+	}
+	if len(meta) > MaxMetaFields {
+		return nil, tooLargef("%d metadata fields, the limit is %d", len(meta), MaxMetaFields)
+	}
+	g := *s
+	g.public.Meta = meta
+	seg := *s.seg
+	seg.Meta = meta
+	g.seg = &seg
+	return &g, nil
+}
+
+// extend returns the stored schema s with what add, given to Open, adds, and
+// whether they differ. Fields may be added, boosts changed, Strict turned on,
+// and fields left out of add stay; everything else that differs is ErrSchema.
+func (s *schema) extend(add *Schema) (*schema, bool, error) {
+	if add == nil {
+		return s, false, nil
+	}
+	a, err := newSchema(*add, false)
+	if err != nil {
+		return nil, false, err
+	}
+	out, changed := s.public.clone(), false
+	for _, f := range a.public.Text {
+		have := s.text[f.Name]
+		i := slices.IndexFunc(out.Text, func(o TextField) bool { return o.Name == f.Name })
+		switch {
+		case have == nil:
+			out.Text = append(out.Text, f)
+			changed = true
+		case have.Analyzer != f.Analyzer:
+			return nil, false, schemaf("text field %q: stored analyzer %q, opened with %q", f.Name, have.Analyzer, f.Analyzer)
+		case have.k1 != a.text[f.Name].k1 || have.b != a.text[f.Name].b:
+			return nil, false, schemaf("text field %q: stored k1 %v and b %v, opened with %v and %v",
+				f.Name, have.k1, have.b, a.text[f.Name].k1, a.text[f.Name].b)
+		case have.NotStored != f.NotStored:
+			return nil, false, schemaf("text field %q: stored not_stored %v, opened with %v", f.Name, have.NotStored, f.NotStored)
+		case have.Boost != f.Boost:
+			out.Text[i].Boost = f.Boost
+			changed = true
+		}
+	}
+	for _, f := range a.public.Vectors {
+		if have := s.vectors[f.Name]; have == nil {
+			out.Vectors = append(out.Vectors, f)
+			changed = true
+		} else if have.VectorField != f {
+			return nil, false, schemaf("vector field %q: stored as %+v, opened with %+v", f.Name, have.VectorField, f)
+		}
+	}
+	for name, t := range a.public.Meta {
+		switch have, ok := s.public.Meta[name]; {
+		case !ok || have == filter.Undeclared:
+			out.Meta[name] = t
+			changed = true
+		case have != t:
+			return nil, false, schemaf("metadata field %q: stored type %v, opened with %v", name, have, t)
+		}
+	}
+	if add.Strict && !out.Strict {
+		out.Strict, changed = true, true
+	}
+	// Names that add gives to another kind of field show here.
+	sc, err := newSchema(out, true)
+	return sc, changed, err
+}
+
+// storedSchema is the form of a schema in the manifest (format.md). The types
+// are written by name, so that the file does not depend on the numbers of
+// another package.
+type storedSchema struct {
+	Version int               `json:"version"`
+	Text    []storedText      `json:"text"`
+	Vectors []storedVector    `json:"vectors"`
+	Meta    map[string]string `json:"meta"`
+	Strict  bool              `json:"strict"`
+}
+
+type storedText struct {
+	Name      string  `json:"name"`
+	Analyzer  string  `json:"analyzer"`
+	Identity  string  `json:"identity"`
+	Boost     float64 `json:"boost"`
+	K1        float64 `json:"k1"`
+	B         float64 `json:"b"`
+	NotStored bool    `json:"not_stored"`
+}
+
+type storedVector struct {
+	Name      string `json:"name"`
+	Dim       int    `json:"dim"`
+	Metric    string `json:"metric"`
+	M         int    `json:"m"`
+	Construct int    `json:"ef_construction"`
+}
+
+const schemaVersion = 1
+
+func (s *schema) encode() ([]byte, error) {
+	st := storedSchema{Version: schemaVersion, Meta: make(map[string]string), Strict: s.public.Strict}
+	for _, f := range s.public.Text {
+		t := s.text[f.Name]
+		st.Text = append(st.Text, storedText{
+			Name: f.Name, Analyzer: f.Analyzer, Identity: t.analyzer.Identity(),
+			Boost: f.Boost, K1: t.k1, B: t.b, NotStored: f.NotStored,
+		})
+	}
+	for _, f := range s.public.Vectors {
+		st.Vectors = append(st.Vectors, storedVector{f.Name, f.Dim, f.Metric.String(), f.M, f.Construct})
+	}
+	for name, t := range s.public.Meta {
+		st.Meta[name] = t.String()
+	}
+	return json.Marshal(st)
+}
+
+// decodeSchema is the inverse of encode; file is named in errors. An analyzer
+// whose rules have changed since is ErrSchema: its terms would not be found.
+func decodeSchema(file string, b []byte) (*schema, error) {
+	var st storedSchema
+	if err := json.Unmarshal(b, &st); err != nil {
+		return nil, fmt.Errorf("%w: %s: schema: %w", ErrCorrupt, file, err)
+	}
+	if st.Version != schemaVersion {
+		return nil, fmt.Errorf("%w: %s: schema has version %d, this build reads %d", ErrVersion, file, st.Version, schemaVersion)
+	}
+	in := Schema{Strict: st.Strict, Meta: make(map[string]filter.Type, len(st.Meta))}
+	for _, f := range st.Text {
+		in.Text = append(in.Text, TextField{
+			Name: f.Name, Analyzer: f.Analyzer, Boost: f.Boost, K1: &f.K1, B: &f.B, NotStored: f.NotStored,
+		})
+	}
+	for _, f := range st.Vectors {
+		m, err := quant.ParseMetric(f.Metric)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %s: vector field %q: %w", ErrCorrupt, file, f.Name, err)
+		}
+		in.Vectors = append(in.Vectors, VectorField{f.Name, f.Dim, m, f.M, f.Construct})
+	}
+	for name, t := range st.Meta {
+		typ, err := filter.ParseType(t)
+		if err != nil && t != filter.Undeclared.String() {
+			return nil, fmt.Errorf("%w: %s: metadata field %q: %w", ErrCorrupt, file, name, err)
+		}
+		in.Meta[name] = typ
+	}
+	s, err := newSchema(in, true)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	for _, f := range st.Text {
+		if now := s.text[f.Name].analyzer.Identity(); now != f.Identity {
+			return nil, schemaf("text field %q was indexed by analyzer %s, this build has %s: build the index anew", f.Name, f.Identity, now)
+		}
+	}
+	return s, nil
+}
+
+// compile checks a filter against the schema.
+func (s *schema) compile(f filter.Filter) (filter.Compiled, error) {
+	return filter.Compile(f, func(field string) (filter.Type, bool) {
+		t, ok := s.public.Meta[field]
+		return t, ok
+	})
+}
