@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/quarrysearch/quarry/bench"
+	"github.com/quarrysearch/quarry/index"
+	"github.com/quarrysearch/quarry/storage"
+)
+
+const textField = "text"
+
+type benchTextCmd struct {
+	Docs     string `required:"" placeholder:"FILE" help:"One document a line, .gz or not."`
+	Queries  string `required:"" placeholder:"FILE" help:"One query a line."`
+	Mode     string `enum:"union,and,phrase" default:"union" help:"How a query's words are joined: union, and, phrase."`
+	K        int    `name:"k" default:"10" help:"Hits a query."`
+	Analyzer string `default:"standard" help:"Analyzer: ${analyzers}."`
+	Passes   int    `default:"15" help:"Passes over the queries; each query's fastest counts."`
+	Segments int    `default:"1" help:"Merge to this many segments; 0 leaves them as they come."`
+	Dir      string `help:"Keep the index here, and use the one that is here; default a temporary one."`
+	JSON     bool   `name:"json" help:"Print JSON lines."`
+}
+
+func (benchTextCmd) Help() string {
+	return `Indexes the lines without keeping their text, as the peer scripts do, merges, and searches with one thread.
+
+    quarry bench text --docs passages.txt --queries and.txt --mode and --json
+
+--json prints {"engine", "index_s", "docs", "bytes"}, then {"engine", "mode", "k", "segments", "queries", "hits", "avg_us", "p50_us", "p99_us"} of each query's fastest pass.`
+}
+
+// Run measures.
+func (c *benchTextCmd) Run(ctx context.Context, e *env) (err error) {
+	if err := checkAnalyzer("--analyzer", c.Analyzer); err != nil {
+		return err
+	}
+	queries, err := c.readQueries()
+	if err != nil {
+		return err
+	}
+	dir, remove, err := tempDir(c.Dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	ix, err := index.Open(dir, &index.Options{Sync: storage.SyncNever, NoBackground: true,
+		Schema: &index.Schema{Text: []index.TextField{{Name: textField, Analyzer: c.Analyzer, NotStored: true}}}})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, ix.Close()) }()
+	var snap *index.Snapshot
+	defer func() {
+		if snap != nil {
+			err = errors.Join(err, snap.Close())
+		}
+	}()
+	return bench.RunText(ctx, bench.TextConfig{
+		Engine: engineName, Mode: c.Mode, K: c.K, Queries: len(queries), Passes: c.Passes, Report: e.report(c.JSON),
+		Index: func(ctx context.Context) (bench.TextSize, error) {
+			size, err := c.index(ctx, ix)
+			if err != nil {
+				return size, err
+			}
+			if snap, err = ix.Snapshot(); err != nil {
+				return size, err
+			}
+			size.Bytes, err = dirBytes(dir)
+			return size, err
+		},
+		Search: func(ctx context.Context, i int) (int, error) {
+			r, err := snap.Search(ctx, queries[i])
+			if err != nil {
+				return 0, err
+			}
+			return len(r.Hits), nil
+		},
+	})
+}
+
+func (c *benchTextCmd) readQueries() ([]index.Query, error) {
+	lines, err := bench.ReadLines(c.Queries)
+	if err != nil {
+		return nil, err
+	}
+	var out []index.Query
+	for _, line := range lines {
+		if strings.TrimSpace(line) == "" {
+			continue
+		}
+		q := &index.TextQuery{Text: line, Phrase: c.Mode == "phrase"}
+		if c.Mode == "and" {
+			q.Operator = index.And
+		}
+		out = append(out, index.Query{Text: q, K: c.K})
+	}
+	return out, nil
+}
+
+// index indexes the lines, or takes the index that is there.
+func (c *benchTextCmd) index(ctx context.Context, ix *index.Index) (bench.TextSize, error) {
+	st, err := ix.Stats()
+	if err != nil {
+		return bench.TextSize{}, err
+	}
+	if st.Documents == 0 {
+		if err := c.fill(ctx, ix); err != nil {
+			return bench.TextSize{}, err
+		}
+		if st, err = ix.Stats(); err != nil {
+			return bench.TextSize{}, err
+		}
+	}
+	return bench.TextSize{Docs: st.Documents, Segments: len(st.Segments)}, nil
+}
+
+func (c *benchTextCmd) fill(ctx context.Context, ix *index.Index) error {
+	const textBatch = 128 << 20 // above the engine's budget for its mutable part
+	b := index.NewBatch()
+	row, bytes := 0, 0
+	for line, err := range bench.Lines(c.Docs) {
+		if err != nil {
+			return err
+		}
+		b.Put(index.Document{ID: rowID(row), Text: map[string]string{textField: line}})
+		row++
+		if bytes += len(line); bytes < textBatch {
+			continue
+		}
+		if err := ix.Apply(ctx, b); err != nil {
+			return err
+		}
+		b.Reset()
+		bytes = 0
+	}
+	if err := ix.Apply(ctx, b); err != nil {
+		return err
+	}
+	if c.Segments == 0 {
+		return ix.Flush(ctx)
+	}
+	return ix.Merge(ctx, c.Segments)
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"github.com/quarrysearch/quarry/index"
+	"github.com/quarrysearch/quarry/index/filter"
+)
+
+type getCmd struct {
+	Dir     string   `arg:"" help:"Directory of the index."`
+	IDs     []string `arg:"" name:"id" help:"Ids of documents."`
+	Vectors bool     `help:"Print the vectors too."`
+	JSON    bool     `name:"json" help:"One document a line; otherwise indented."`
+}
+
+func (getCmd) Help() string {
+	return `Prints {"id", "text": {field: text}, "vectors": {field: [numbers]}, "meta": {field: value}} for each id, in the order given; an id that is not there is an error, after the others.
+
+    quarry get idx pages/common/tar`
+}
+
+// Run prints documents.
+func (c *getCmd) Run(e *env) error {
+	ix, err := openReader(c.Dir)
+	if err != nil {
+		return err
+	}
+	defer ix.Close() // opened for reading: nothing to lose
+	s, err := ix.Snapshot()
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	var missing error
+	for _, id := range c.IDs {
+		d, err := s.Get(id)
+		if errors.Is(err, index.ErrNotFound) {
+			missing = errors.Join(missing, err)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if !c.Vectors {
+			d.Vectors = nil
+		}
+		enc := json.NewEncoder(e.stdout)
+		enc.SetEscapeHTML(false)
+		if !c.JSON {
+			enc.SetIndent("", "  ")
+		}
+		if err := enc.Encode(d); err != nil {
+			return err
+		}
+	}
+	return missing
+}
+
+type deleteCmd struct {
+	Dir    string   `arg:"" help:"Directory of the index."`
+	IDs    []string `arg:"" name:"id" optional:"" help:"Ids of documents; one that is not there is no error."`
+	Where  string   `placeholder:"EXPR" help:"Delete what matches a filter."`
+	DryRun bool     `help:"Only count."`
+	JSON   bool     `name:"json" help:"Print the result as JSON."`
+}
+
+func (deleteCmd) Help() string {
+	return `All of it happens at once or not at all.
+
+    quarry delete idx page-1 page-2
+    quarry delete idx --where 'platform = "android" and updated < 2020-01-01' --dry-run
+
+--json prints {"deleted", "dry_run"}.`
+}
+
+type deleteResult struct {
+	Deleted int  `json:"deleted"`
+	DryRun  bool `json:"dry_run"`
+}
+
+func (r deleteResult) String() string {
+	if r.DryRun {
+		return count(r.Deleted, "document") + " would be deleted"
+	}
+	return count(r.Deleted, "document") + " deleted"
+}
+
+// Run deletes documents.
+func (c *deleteCmd) Run(ctx context.Context, e *env) (err error) {
+	if (len(c.IDs) > 0) == (c.Where != "") {
+		return usagef("delete: give either ids or --where")
+	}
+	b := index.NewBatch()
+	var f filter.Filter
+	if c.Where != "" {
+		if f, err = filter.Parse(c.Where); err != nil {
+			return err
+		}
+		b.DeleteWhere(f)
+	}
+	ids := slices.Compact(slices.Sorted(slices.Values(c.IDs)))
+	for _, id := range ids {
+		b.Delete(id)
+	}
+	ix, err := openExisting(c.Dir, &index.Options{ReadOnly: c.DryRun})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, ix.Close()) }()
+	// Nobody else writes: what is counted here is what the batch deletes.
+	r := deleteResult{DryRun: c.DryRun}
+	if r.Deleted, err = countMatches(ix, f, ids); err != nil {
+		return err
+	}
+	if !c.DryRun {
+		if err := ix.Apply(ctx, b); err != nil {
+			return err
+		}
+	}
+	return e.result(c.JSON, r)
+}
+
+// countMatches counts what f matches, or the ids that exist when f is zero.
+func countMatches(ix *index.Index, f filter.Filter, ids []string) (int, error) {
+	s, err := ix.Snapshot()
+	if err != nil {
+		return 0, err
+	}
+	defer s.Close()
+	if !f.IsZero() {
+		return s.Count(f)
+	}
+	n := 0
+	for _, id := range ids {
+		ok, err := s.Exists(id)
+		if err != nil {
+			return 0, err
+		}
+		if ok {
+			n++
+		}
+	}
+	return n, nil
+}

@@ -1,0 +1,283 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/ingest"
+	"github.com/quarrysearch/quarry/index"
+	"github.com/quarrysearch/quarry/storage"
+)
+
+// checkpointEvery is the number of batches after which an import without a sync
+// a batch makes its documents durable and writes its checkpoint: a checkpoint
+// must not promise what a power loss can take.
+const checkpointEvery = 64
+
+type importCmd struct {
+	Dir   string   `arg:"" help:"Directory of the index; made when it does not exist."`
+	Files []string `arg:"" help:"JSONL files, plain or gzip; - is standard input."`
+
+	fieldFlags
+
+	Batch   int    `default:"1000" help:"Documents applied at once; each batch is atomic."`
+	Sync    string `default:"always" placeholder:"always|never|50ms" help:"When a batch is durable: with an fsync a batch, when the system likes, or at most this much later."`
+	SkipBad bool   `help:"Report bad lines and go on; otherwise the first one ends the import."`
+	Resume  bool   `help:"Go on behind the last acknowledged line of an import that was interrupted."`
+	JSON    bool   `name:"json" help:"Print the summary as JSON."`
+}
+
+func (importCmd) Help() string {
+	return `Each line is a JSON object with an id. A document replaces the one of the same id, so an import may be repeated. An index that exists keeps its schema; flags may add fields.
+
+Without flags it reads the usual form of test collections, {"id" or "_id", "title", "text", "metadata": {…}}: title and text become text fields, everything in metadata becomes metadata.
+
+    quarry import idx corpus.jsonl.gz --analyzer english --text title^2,text
+    quarry import idx tldr/docs.jsonl.gz --meta '*,created:time'
+    quarry import idx records.jsonl.gz --text title:english^2,content:english --vector-file minilm=embeddings.f32 --dim 384 --meta category,lastModified:time --json-field tags=tags_json
+    zcat *.gz | quarry import idx - --vector embedding:768:dot --skip-bad
+
+While an import is unfinished, DIR.import.json beside the index holds the last acknowledged line for --resume. Interrupt stops after the current batch.
+
+--json prints {"documents", "bad", "lines", "resumed_from", "text_bytes", "seconds", "mb_per_s", "interrupted"}; text_bytes are the bytes of text fields, mb_per_s is 10^6 of them a second, opening and closing included.`
+}
+
+// importSummary is the result of import.
+type importSummary struct {
+	Documents   int     `json:"documents"`
+	Bad         int     `json:"bad"`
+	Lines       int     `json:"lines"`
+	ResumedFrom int     `json:"resumed_from"`
+	TextBytes   int64   `json:"text_bytes"`
+	Seconds     float64 `json:"seconds"`
+	MBPerS      float64 `json:"mb_per_s"`
+	Interrupted bool    `json:"interrupted"`
+}
+
+func (s importSummary) String() string {
+	out := fmt.Sprintf("%s, %.1f MB of text, %.1f s, %.1f MB/s", count(s.Documents, "document"), float64(s.TextBytes)/1e6, s.Seconds, s.MBPerS)
+	if s.Bad > 0 {
+		out += ", " + count(s.Bad, "bad line")
+	}
+	if s.ResumedFrom > 0 {
+		out += fmt.Sprintf(", resumed behind line %d", s.ResumedFrom)
+	}
+	return out
+}
+
+// Run imports.
+func (c *importCmd) Run(ctx context.Context, e *env) (err error) {
+	if c.Batch < 1 {
+		return usagef("--batch %d: want 1 or more", c.Batch)
+	}
+	policy, err := parseSync(c.Sync)
+	if err != nil {
+		return err
+	}
+	sources, err := ingest.Stat(c.Files)
+	if err != nil {
+		return err
+	}
+	checkpoint := ingest.Checkpoint{Version: 1, Sources: sources}
+	file := filepath.Clean(c.Dir) + ".import.json"
+	if c.Resume {
+		if checkpoint, err = ingest.ReadCheckpoint(file, sources); err != nil {
+			return err
+		}
+	}
+	stored, err := storedSchema(c.Dir)
+	if err != nil {
+		return err
+	}
+	schema, mapping, err := c.resolve(stored)
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	ix, err := index.Open(c.Dir, &index.Options{Schema: schema, Sync: policy})
+	if err != nil {
+		return err
+	}
+	p, err := c.run(ctx, e, ix, mapping, checkpoint, file, policy)
+	err = errors.Join(err, ix.Close())
+	if err == nil {
+		err = ingest.RemoveCheckpoint(file)
+	}
+	took := time.Since(start).Seconds()
+	sum := importSummary{Documents: p.Documents, Bad: p.Bad, Lines: p.Lines, ResumedFrom: checkpoint.Lines, TextBytes: p.TextBytes,
+		Seconds: round(took, 3), MBPerS: round(float64(p.TextBytes)/1e6/took, 2), Interrupted: errors.Is(err, ingest.ErrStopped)}
+	if sum.Interrupted {
+		err = fmt.Errorf("%w after line %d: go on with --resume", err, p.Lines)
+	}
+	return errors.Join(e.result(c.JSON, sum), err)
+}
+
+func (c *importCmd) run(ctx context.Context, e *env, ix *index.Index, m *ingest.Mapping, cp ingest.Checkpoint, file string, policy storage.SyncPolicy) (ingest.Progress, error) {
+	total := int64(0)
+	for _, s := range cp.Sources {
+		if s.Size < 0 {
+			total = -1
+			break
+		}
+		total += s.Size
+	}
+	bar := newBar(e, total)
+	defer bar.done()
+	// What was begun is ended: the batch in hand is not cut by an interrupt.
+	work := context.WithoutCancel(ctx)
+	b := index.NewBatch()
+	config := ingest.Config{
+		Sources: cp.Sources, Stdin: e.stdin, Mapping: m, Batch: c.Batch, Skip: cp.Lines,
+		Apply: func(docs []index.Document) error {
+			b.Reset()
+			for _, d := range docs {
+				b.Put(d)
+			}
+			return ix.Apply(work, b)
+		},
+		Refused: func(err error) bool {
+			return errors.Is(err, index.ErrInvalid) || errors.Is(err, index.ErrSchema) || errors.Is(err, index.ErrTooLarge)
+		},
+	}
+	if c.SkipBad {
+		config.Bad = func(source string, line int, err error) {
+			bar.clear()
+			e.notef("skipped %s:%d: %s", source, line, oneLine(err))
+		}
+	}
+	batches, saved := 0, cp.Lines
+	save := func(p ingest.Progress) error {
+		saved, cp.Lines = p.Lines, p.Lines
+		return cp.Write(file)
+	}
+	config.Done = func(p ingest.Progress) error {
+		bar.set(p)
+		batches++
+		if policy != storage.SyncAlways {
+			if batches%checkpointEvery != 0 {
+				return nil
+			}
+			if err := ix.Flush(work); err != nil {
+				return err
+			}
+		}
+		return save(p)
+	}
+	p, err := ingest.Run(ctx, config)
+	if p.Lines > saved && policy != storage.SyncAlways {
+		if ferr := ix.Flush(work); ferr != nil {
+			return p, errors.Join(err, ferr)
+		}
+		err = errors.Join(err, save(p))
+	}
+	return p, err
+}
+
+func parseSync(s string) (storage.SyncPolicy, error) {
+	switch s {
+	case "always":
+		return storage.SyncAlways, nil
+	case "never":
+		return storage.SyncNever, nil
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d <= 0 {
+		return 0, usagef("--sync %q: want always, never or a duration such as 50ms", s)
+	}
+	return storage.SyncEvery(d), nil
+}
+
+// bar is the progress bar of an import, nothing when stderr is no terminal.
+type bar struct {
+	b     *progressbar.ProgressBar
+	start time.Time
+}
+
+func newBar(e *env, total int64) *bar {
+	if !e.progress {
+		return &bar{}
+	}
+	return &bar{start: time.Now(), b: progressbar.NewOptions64(total,
+		progressbar.OptionSetWriter(e.stderr),
+		progressbar.OptionShowBytes(true),
+		progressbar.OptionSetPredictTime(true),
+		progressbar.OptionThrottle(100*time.Millisecond),
+		progressbar.OptionSetWidth(24),
+		progressbar.OptionClearOnFinish(),
+		progressbar.OptionSetDescription("importing"))}
+}
+
+func (b *bar) set(p ingest.Progress) {
+	if b.b == nil {
+		return
+	}
+	took := time.Since(b.start).Seconds()
+	b.b.Describe(fmt.Sprintf("%d documents, %.0f/s, %.1f MB text/s", p.Documents, float64(p.Documents)/took, float64(p.TextBytes)/1e6/took))
+	_ = b.b.Set64(p.RawBytes) // a bar that cannot be drawn is no reason to stop
+}
+
+func (b *bar) clear() {
+	if b.b != nil {
+		_ = b.b.Clear()
+	}
+}
+
+func (b *bar) done() {
+	if b.b != nil {
+		_ = b.b.Finish()
+	}
+}
+
+// stages shows the stages of long work; nil when stderr is no terminal.
+func (e *env) stages() func(stage string, done, total int) {
+	if !e.progress {
+		return nil
+	}
+	var mu sync.Mutex
+	var b *progressbar.ProgressBar
+	current := ""
+	return func(stage string, done, total int) {
+		mu.Lock()
+		defer mu.Unlock()
+		if stage != current {
+			current = stage
+			b = progressbar.NewOptions(total, progressbar.OptionSetWriter(e.stderr), progressbar.OptionSetDescription(stage),
+				progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionSetPredictTime(true), progressbar.OptionClearOnFinish())
+		}
+		_ = b.Set(min(done, total)) // a bar that cannot be drawn is no reason to stop
+	}
+}
+
+// result prints one result, as JSON or by its String method.
+func (e *env) result(asJSON bool, v fmt.Stringer) error {
+	if asJSON {
+		return e.json(v)
+	}
+	return e.printf("%s\n", v)
+}
+
+// json prints one JSON object on a line of its own.
+func (e *env) json(v any) error { return writeJSON(e.stdout, v) }
+
+func writeJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// cutLast cuts s at the last sep.
+func cutLast(s, sep string) (before, after string, found bool) {
+	if i := strings.LastIndex(s, sep); i >= 0 {
+		return s[:i], s[i+len(sep):], true
+	}
+	return s, "", false
+}

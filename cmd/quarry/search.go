@@ -1,0 +1,271 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/quarrysearch/quarry/bench"
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/show"
+	"github.com/quarrysearch/quarry/index"
+	"github.com/quarrysearch/quarry/index/filter"
+)
+
+type searchCmd struct {
+	Dir   string   `arg:"" help:"Directory of the index."`
+	Query []string `arg:"" optional:"" help:"Words to search for; never read as a syntax."`
+
+	Mode   string `enum:"auto,keyword,vector,hybrid" default:"auto" help:"Legs to run: keyword, vector, hybrid; auto takes what is given."`
+	K      int    `name:"k" short:"k" default:"10" help:"Hits wanted."`
+	Offset int    `help:"Hits to skip."`
+	After  string `placeholder:"CURSOR" help:"Continue behind an earlier page (its next)."`
+	Filter string `short:"f" placeholder:"EXPR" help:"Only documents that match, such as 'lang = \"de\" and created >= 2024-01-01'."`
+
+	Field     []string `placeholder:"NAME[^BOOST]" help:"Text fields to search; default all, as boosted in the schema."`
+	And       bool     `help:"Every word must occur."`
+	AtLeast   int      `placeholder:"N" help:"At least N of the words must occur; default 1."`
+	Phrase    bool     `help:"The words must stand in this order, next to each other."`
+	Slop      int      `help:"With --phrase: at most this many positions apart."`
+	Prefix    bool     `help:"The last word is the start of one."`
+	Highlight []string `placeholder:"NAME" help:"Text fields to mark matches in; default all stored ones, none with --json."`
+
+	VectorField  string  `placeholder:"NAME" help:"Vector field; may be left out when there is one."`
+	VectorFile   string  `placeholder:"FILE" help:"File with the query vector (.f32, .f16, .fvecs)."`
+	Row          int     `help:"Row of --vector-file, from 0."`
+	Ef           int     `help:"Width of the graph walk; default: as calibrated for --target-recall."`
+	TargetRecall float64 `placeholder:"0.95" help:"Recall@10 wanted where --ef is not given."`
+	Exact        bool    `help:"Scan every vector."`
+
+	Fusion       string    `enum:"rrf,weighted" default:"rrf" help:"How hybrid joins its legs: rrf or weighted."`
+	RankConstant int       `placeholder:"60" help:"Rank constant of rrf."`
+	Weights      []float64 `placeholder:"KEYWORD,VECTOR" help:"Weights of the legs, default 1,1."`
+	Depth        int       `help:"Hits each leg gives to the fusion, default 100."`
+	MinScore     float64   `help:"Drop hits with a lower score."`
+
+	Facet   []string `placeholder:"NAME[:N]" help:"Count the values of metadata, the N most frequent (10)."`
+	Fields  []string `placeholder:"NAME" help:"Fields to show; '*' is all."`
+	Count   bool     `default:"true" negatable:"" help:"Count the matching documents."`
+	Explain bool     `help:"Show the plan and how each score came about."`
+	Why     string   `placeholder:"ID" help:"Tell where a document was lost, or its rank."`
+	JSON    bool     `name:"json" help:"Print the result as JSON."`
+}
+
+func (searchCmd) Help() string {
+	return `Opens the index read-only: a writer may be at work beside it.
+
+    quarry search idx how to deploy
+    quarry search idx archive files --filter 'lang = "de" and platform in [linux, osx]' --facet platform
+    quarry search idx "zero downtime" --phrase --field text
+    quarry search idx deploy --vector-file q.f32 --row 3 --filter 'tags contains any ["CLI"]'
+    quarry search idx --filter 'created between 2024-01-01 and 2024-06-30' -k 100
+
+A filter knows = != < <= > >=, in […], between … and …, prefix, contains any […], contains all […], exists FIELD, is null, is empty, and, or, not and parentheses. Without words and vector it lists what matches, by id. Put -- before words that start with a dash.
+
+--json prints one object: {"hits": [{"id", "score", "score_kind", "keyword", "vector": {"rank", "raw", "score"}, "fields", "highlights", "explanation"}], "total", "next", "facets", "plan", "notes", "elapsed_ns"}; total is -1 with --no-count.`
+}
+
+// Run searches.
+func (c *searchCmd) Run(ctx context.Context, e *env) error {
+	ix, err := openReader(c.Dir)
+	if err != nil {
+		return err
+	}
+	defer ix.Close() // opened for reading: nothing to lose
+	schema := ix.Schema()
+	q, err := c.query(&schema)
+	if err != nil {
+		return err
+	}
+	title := ""
+	if !c.JSON {
+		title = titleField(&schema)
+		if title != "" && !slices.Contains(q.Fields, "*") && !slices.Contains(q.Fields, title) {
+			q.Fields = append(q.Fields, title)
+		}
+	}
+	r, err := ix.Search(ctx, q)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return e.json(r)
+	}
+	v := view{env: e, title: title, first: c.Offset + 1, facets: facetNames(q.Facets), extra: c.Fields, explain: c.Explain}
+	if err := v.results(r); err != nil {
+		return err
+	}
+	if c.Why != "" && r.Plan != nil {
+		return e.printf("%s: %s\n", show.Line(c.Why, 0), show.Line(r.Plan.Lost, 0))
+	}
+	return nil
+}
+
+// query makes the engine's query of the flags.
+func (c *searchCmd) query(schema *index.Schema) (index.Query, error) {
+	q := index.Query{K: c.K, Offset: c.Offset, After: c.After, Depth: c.Depth, MinScore: c.MinScore,
+		Fields: c.Fields, Count: c.Count, Explain: c.Explain || c.Why != "", ExplainID: c.Why}
+	q.Fusion.RankConstant = c.RankConstant
+	if c.Fusion == "weighted" {
+		q.Fusion.Method = index.Weighted
+	}
+	if c.Filter != "" {
+		f, err := filter.Parse(c.Filter)
+		if err != nil {
+			return q, err
+		}
+		q.Filter = f
+	}
+	var err error
+	if q.Facets, err = parseFacets(c.Facet); err != nil {
+		return q, err
+	}
+	keyword, vector, err := c.legs()
+	if err != nil {
+		return q, err
+	}
+	if keyword {
+		if q.Text, err = c.textQuery(); err != nil {
+			return q, err
+		}
+		q.Highlight = c.Highlight
+		if len(q.Highlight) == 0 && !c.JSON {
+			q.Highlight = storedTexts(schema)
+		}
+	}
+	if vector {
+		if q.Vector, err = c.vectorQuery(schema); err != nil {
+			return q, err
+		}
+	}
+	return q, c.setWeights(&q)
+}
+
+// legs says which legs to run, by --mode and what is given.
+func (c *searchCmd) legs() (keyword, vector bool, err error) {
+	words, file := len(c.Query) > 0, c.VectorFile != ""
+	switch c.Mode {
+	case "keyword":
+		file = false
+	case "vector":
+		words = false
+	}
+	switch {
+	case (c.Mode == "keyword" || c.Mode == "hybrid") && !words:
+		return false, false, usagef("--mode %s needs words to search for", c.Mode)
+	case (c.Mode == "vector" || c.Mode == "hybrid") && !file:
+		return false, false, usagef("--mode %s needs --vector-file", c.Mode)
+	case !words && !file && c.Filter == "" && len(c.Facet) == 0:
+		return false, false, usagef("nothing to search for: give words, --vector-file or --filter")
+	}
+	return words, file, nil
+}
+
+func (c *searchCmd) textQuery() (*index.TextQuery, error) {
+	t := &index.TextQuery{Text: strings.Join(c.Query, " "), MinShouldMatch: c.AtLeast, Phrase: c.Phrase, Slop: c.Slop, Prefix: c.Prefix}
+	if c.And {
+		t.Operator = index.And
+	}
+	for _, spec := range c.Field {
+		name, boost, ok := cutLast(spec, "^")
+		b := 1.0
+		if ok {
+			var err error
+			if b, err = parseBoost("--field", spec, boost); err != nil {
+				return nil, err
+			}
+		}
+		if t.Fields == nil {
+			t.Fields = map[string]float64{}
+		}
+		t.Fields[name] = b
+	}
+	return t, nil
+}
+
+func (c *searchCmd) vectorQuery(schema *index.Schema) (*index.VectorQuery, error) {
+	name := c.VectorField
+	if name == "" && len(schema.Vectors) == 1 {
+		name = schema.Vectors[0].Name
+	}
+	i := slices.IndexFunc(schema.Vectors, func(v index.VectorField) bool { return v.Name == name })
+	switch {
+	case len(schema.Vectors) == 0:
+		return nil, fmt.Errorf("%s has no vector field", c.Dir)
+	case name == "":
+		return nil, usagef("%s has several vector fields: choose one by --vector-field", c.Dir)
+	case i < 0:
+		return nil, fmt.Errorf("%s has no vector field %q", c.Dir, name)
+	}
+	rows, err := bench.ReadVectors(c.VectorFile, schema.Vectors[i].Dim)
+	if err != nil {
+		return nil, err
+	}
+	if c.Row < 0 || c.Row >= rows.Rows() {
+		return nil, usagef("--row %d: %s has rows 0 to %d", c.Row, c.VectorFile, rows.Rows()-1)
+	}
+	return &index.VectorQuery{Field: name, Vector: rows.Row(c.Row), Ef: c.Ef, TargetRecall: c.TargetRecall, Exact: c.Exact}, nil
+}
+
+func (c *searchCmd) setWeights(q *index.Query) error {
+	switch {
+	case len(c.Weights) == 0:
+		return nil
+	case len(c.Weights) != 2:
+		return usagef("--weights: %d numbers, want two: of the keyword leg, of the vector leg", len(c.Weights))
+	case q.Text == nil || q.Vector == nil:
+		return usagef("--weights is for hybrid searches")
+	case !(c.Weights[0] > 0 && c.Weights[1] > 0):
+		return usagef("--weights %v: want two numbers above 0; --mode leaves a leg out", c.Weights)
+	}
+	q.Text.Weight, q.Vector.Weight = c.Weights[0], c.Weights[1]
+	return nil
+}
+
+func parseFacets(specs []string) ([]index.FacetRequest, error) {
+	var out []index.FacetRequest
+	for _, spec := range specs {
+		f := index.FacetRequest{Field: spec}
+		if name, n, ok := cutLast(spec, ":"); ok {
+			limit, err := strconv.Atoi(n)
+			if err != nil || limit < 1 {
+				return nil, usagef("--facet %q: want NAME or NAME:COUNT", spec)
+			}
+			f = index.FacetRequest{Field: name, Limit: limit}
+		}
+		out = append(out, f)
+	}
+	return out, nil
+}
+
+func facetNames(requests []index.FacetRequest) []string {
+	var out []string
+	for _, f := range requests {
+		out = append(out, f.Field)
+	}
+	return out
+}
+
+func storedTexts(schema *index.Schema) []string {
+	var out []string
+	for _, t := range schema.Text {
+		if !t.NotStored {
+			out = append(out, t.Name)
+		}
+	}
+	return out
+}
+
+// titleField is the field that names a document in a list of hits.
+func titleField(schema *index.Schema) string {
+	for _, name := range []string{"title", "name", "symbol", "heading", "subject"} {
+		if slices.Contains(storedTexts(schema), name) {
+			return name
+		}
+		if _, ok := schema.Meta[name]; ok {
+			return name
+		}
+	}
+	return ""
+}
