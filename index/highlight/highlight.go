@@ -29,10 +29,11 @@ type Options struct {
 // is, or a negative number.
 type Matcher func(term []byte) int
 
-// match is one occurrence of a query term.
+// match is a stretch of text that query terms cover: one occurrence, or several
+// that overlap, as CJK bigrams and the parts of an identifier do.
 type match struct {
 	Span
-	term int
+	terms []int
 }
 
 // Passages returns the passages with the most different query terms, then the
@@ -44,15 +45,7 @@ func Passages(a *analysis.Analyzer, s *analysis.Scratch, text string, is Matcher
 	if o.Max <= 0 {
 		o.Max = 3
 	}
-	var found []match
-	a.Tokens(s, text, func(t *analysis.Token) {
-		if n := is(t.Term); n >= 0 {
-			found = append(found, match{Span{t.Start, t.End}, n})
-		}
-	})
-	slices.SortStableFunc(found, func(x, y match) int {
-		return cmp.Or(cmp.Compare(x.Start, y.Start), cmp.Compare(y.End, x.End))
-	})
+	found := matches(a, s, text, is)
 	var out []Passage
 	taken := make([]bool, len(found))
 	for len(out) < o.Max {
@@ -69,6 +62,31 @@ func Passages(a *analysis.Analyzer, s *analysis.Scratch, text string, is Matcher
 	return disjoint(out)
 }
 
+// matches finds the stretches that query terms cover, in order, disjoint.
+func matches(a *analysis.Analyzer, s *analysis.Scratch, text string, is Matcher) []match {
+	type occurrence struct {
+		Span
+		term int
+	}
+	var found []occurrence
+	a.Tokens(s, text, func(t *analysis.Token) {
+		if n := is(t.Term); n >= 0 {
+			found = append(found, occurrence{Span{t.Start, t.End}, n})
+		}
+	})
+	slices.SortStableFunc(found, func(x, y occurrence) int { return cmp.Compare(x.Start, y.Start) })
+	var out []match
+	for _, o := range found {
+		if n := len(out); n > 0 && o.Start < out[n-1].End {
+			out[n-1].End = max(out[n-1].End, o.End)
+			out[n-1].terms = append(out[n-1].terms, o.term)
+			continue
+		}
+		out = append(out, match{o.Span, []int{o.term}})
+	}
+	return out
+}
+
 // best returns the half-open range of untaken matches that fits into size
 // bytes with the most different terms, then the most matches, then first in
 // the text. Two pointers move over the matches, so the cost is linear.
@@ -81,10 +99,14 @@ func best(found []match, taken []bool, size int) (from, to int) {
 			i = j + 1
 			continue
 		}
-		counts[found[j].term]++
+		for _, t := range found[j].terms {
+			counts[t]++
+		}
 		for i < j && found[j].End-found[i].Start > size {
-			if counts[found[i].term]--; counts[found[i].term] == 0 {
-				delete(counts, found[i].term)
+			for _, t := range found[i].terms {
+				if counts[t]--; counts[t] == 0 {
+					delete(counts, t)
+				}
 			}
 			i++
 		}
@@ -95,16 +117,10 @@ func best(found []match, taken []bool, size int) (from, to int) {
 	return from, to
 }
 
-// marks merges matches that overlap, as CJK bigrams and the parts of an
-// identifier do.
 func marks(found []match) []Span {
-	var out []Span
-	for _, m := range found {
-		if n := len(out); n > 0 && m.Start < out[n-1].End {
-			out[n-1].End = max(out[n-1].End, m.End)
-			continue
-		}
-		out = append(out, m.Span)
+	out := make([]Span, len(found))
+	for i, m := range found {
+		out[i] = m.Span
 	}
 	return out
 }
@@ -113,10 +129,7 @@ func marks(found []match) []Span {
 // and the rest behind, and moves both ends to a border of words where one is
 // near.
 func widen(text string, found []match, size int) Span {
-	s := Span{found[0].Start, found[0].End}
-	for _, m := range found {
-		s.End = max(s.End, m.End)
-	}
+	s := Span{found[0].Start, found[len(found)-1].End}
 	room := max(size-(s.End-s.Start), 0)
 	return Span{
 		Start: wordStart(text, max(s.Start-room/3, 0), s.Start),
@@ -163,11 +176,9 @@ func wordEnd(text string, to, from int) int {
 // shown twice; marks never overlap, since a match belongs to one passage.
 func disjoint(ps []Passage) []Passage {
 	for i := 1; i < len(ps); i++ {
-		if prev := &ps[i-1]; prev.End > ps[i].Start {
-			cut := max(prev.Marks[len(prev.Marks)-1].End, min(prev.End, ps[i].Marks[0].Start))
-			prev.End = cut
-			ps[i].Start = min(max(ps[i].Start, cut), ps[i].Marks[0].Start)
-		}
+		prev, first := &ps[i-1], ps[i].Marks[0].Start
+		prev.End = min(prev.End, first)
+		ps[i].Start = max(ps[i].Start, prev.End)
 	}
 	return ps
 }
