@@ -107,6 +107,51 @@ func BenchmarkApplyOne(b *testing.B) {
 	}
 }
 
+// BenchmarkFlush writes 10,000 documents of the mutable segment to a file, and
+// BenchmarkMerge four files of 2,500 each to one.
+func BenchmarkFlush(b *testing.B) { benchWrite(b, 1, func(ix *Index) error { return ix.Flush(bg) }) }
+
+func BenchmarkMerge(b *testing.B) { benchWrite(b, 4, func(ix *Index) error { return ix.Merge(bg, 1) }) }
+
+func benchWrite(b *testing.B, files int, work func(*Index) error) {
+	docs := benchDocs(10_000)
+	var bytes int64
+	for b.Loop() {
+		b.StopTimer()
+		// One file short of a full tier, so that none is merged before its time.
+		ix, err := Open(b.TempDir(), &Options{MutableBytes: 1 << 30, MaxSegments: 100,
+			Schema: &Schema{Text: []TextField{{Name: "title"}, {Name: "body"}}}})
+		if err != nil {
+			b.Fatal(err)
+		}
+		for i := range files {
+			if i > 0 {
+				if err := ix.Flush(bg); err != nil {
+					b.Fatal(err)
+				}
+			}
+			n := len(docs) / files
+			put(b, ix, docs[i*n:(i+1)*n]...)
+		}
+		b.StartTimer()
+		if err := work(ix); err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		st, err := ix.Stats()
+		if err != nil || len(st.Segments) != 1 {
+			b.Fatalf("%+v %v", st, err)
+		}
+		bytes = st.Segments[0].Bytes
+		if err := ix.Close(); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+	}
+	b.SetBytes(bytes)
+	b.ReportMetric(float64(bytes)/float64(len(docs)), "bytes/doc")
+}
+
 func BenchmarkGet(b *testing.B) {
 	docs := benchDocs(5000)
 	ix, err := Open(b.TempDir(), &Options{Schema: &Schema{Text: []TextField{{Name: "title"}, {Name: "body"}}}})

@@ -53,6 +53,22 @@ func TestConcurrent(t *testing.T) {
 				if n != s.Len() {
 					t.Errorf("listed %d of %d", n, s.Len())
 				}
+				res, err := s.Search(bg, Query{
+					Text:   &TextQuery{Text: "running dogs"},
+					Vector: &VectorQuery{Field: "v", Vector: []float32{50, 50, 50, 50}},
+					K:      10,
+				})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				seen := map[string]bool{}
+				for _, h := range res.Hits {
+					if ok, err := s.Exists(h.ID); !ok || err != nil || seen[h.ID] {
+						t.Errorf("hit %q twice or not in the snapshot (%v)", h.ID, err)
+					}
+					seen[h.ID] = true
+				}
 				s.Close()
 			}
 		})

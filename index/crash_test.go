@@ -171,6 +171,41 @@ func TestCrashEverywhere(t *testing.T) {
 	t.Logf("%d writing operations", c.fs.Writes())
 }
 
+// TestReadErrorEverywhere fails single operations that only read. Nothing may
+// be lost, and nothing opened stay open.
+func TestReadErrorEverywhere(t *testing.T) {
+	seed := testSeed(t)
+	stride := 7
+	if os.Getenv("QUARRY_FAULTS") == "all" {
+		stride = 1
+	}
+	for k := 1 + int(seed%uint64(stride)); ; k += stride {
+		c := &crashRun{fs: storage.NewMemFS(), seed: seed}
+		reads := 0
+		c.fs.SetHook(func(op storage.Op, name string, n int) error {
+			if op.IsWrite() || op == storage.OpClose {
+				return nil
+			}
+			if reads++; reads == k {
+				return syscall.EIO
+			}
+			return nil
+		})
+		err := c.run()
+		c.fs.SetHook(nil)
+		if reads < k {
+			t.Logf("%d reading operations", reads)
+			return
+		}
+		if n := c.fs.Handles(); n != 0 {
+			t.Fatalf("seed %d, error at read %d (%v): %d handles left open", seed, k, err, n)
+		}
+		if err := c.recovered(c.fs.Clone()); err != nil {
+			t.Fatalf("seed %d, error at read %d: %v", seed, k, err)
+		}
+	}
+}
+
 // TestErrorEverywhere fails single writing operations: with a full disk, after
 // which the index goes on, and with an I/O error. It takes every tenth, from
 // another start each time, or all with QUARRY_FAULTS=all.

@@ -9,9 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -369,43 +367,6 @@ func TestB12DeletedStayDeleted(t *testing.T) {
 	check("reopened again", mustOpen(t, fs, nil))
 }
 
-func TestFsyncFailurePoisons(t *testing.T) {
-	fs := storage.NewMemFS()
-	ix := mustOpen(t, fs, nil)
-	put(t, ix, Document{ID: "a"})
-	fail := true
-	fs.SetHook(func(op storage.Op, name string, n int) error {
-		if fail && op == storage.OpSync {
-			return errors.New("lost page")
-		}
-		return nil
-	})
-	b := NewBatch()
-	b.Put(Document{ID: "b"})
-	if err := ix.Apply(bg, b); !errors.Is(err, ErrReadOnly) {
-		t.Fatalf("fsync failed: %v", err)
-	}
-	fail = false // never retried, even though it would work now
-	if err := ix.Apply(bg, b); !errors.Is(err, ErrReadOnly) {
-		t.Fatalf("after it: %v", err)
-	}
-	if err := ix.Flush(bg); !errors.Is(err, ErrReadOnly) {
-		t.Fatalf("flush after it: %v", err)
-	}
-	if _, err := ix.Get("a"); err != nil {
-		t.Fatalf("reads stopped: %v", err)
-	}
-	if st, err := ix.Stats(); err != nil || st.ReadOnly == nil {
-		t.Fatalf("%+v %v", st, err)
-	}
-	ix.Close()
-	ix = mustOpen(t, fs, nil)
-	put(t, ix, Document{ID: "c"})
-	if _, err := ix.Get("a"); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestCloseWithOpenSnapshot(t *testing.T) {
 	dir := t.TempDir()
 	ix, err := Open(dir, nil)
@@ -440,52 +401,6 @@ func TestCloseWithOpenSnapshot(t *testing.T) {
 		if !errors.Is(err, ErrClosed) {
 			t.Errorf("after Close: %v", err)
 		}
-	}
-}
-
-// Failing background work is reported and retried; writers get its error
-// instead of waiting for ever, and nothing is lost.
-func TestBackgroundFailure(t *testing.T) {
-	fs := storage.NewMemFS()
-	ix := mustOpen(t, fs, func(o *Options) {
-		o.NoBackground, o.MutableBytes, o.BackgroundRetry = false, 64<<10, time.Millisecond
-	})
-	var broken sync.Map
-	fs.SetHook(func(op storage.Op, name string, n int) error {
-		if _, ok := broken.Load("on"); ok && op == storage.OpWrite && strings.HasSuffix(name, ".qry") {
-			return errors.New("bad sector")
-		}
-		return nil
-	})
-	broken.Store("on", true)
-	var failed error
-	n := 0
-	for ; n < 500 && failed == nil; n++ {
-		b := NewBatch()
-		b.Put(Document{ID: fmt.Sprintf("%03d", n), Text: map[string]string{"body": strings.Repeat(fmt.Sprint("w", n, " "), 2000)}})
-		failed = ix.Apply(bg, b)
-	}
-	if failed == nil || !strings.Contains(failed.Error(), "bad sector") {
-		t.Fatalf("writers were not stopped: %v", failed)
-	}
-	st, err := ix.Stats()
-	if err != nil || st.LastError == nil || st.LastError.Stage != "flush" || st.Documents != n-1 {
-		t.Fatalf("%+v %v", st, err)
-	}
-	broken.Delete("on")
-	deadline := time.Now().Add(5 * time.Second)
-	for {
-		b := NewBatch()
-		b.Put(Document{ID: "after"})
-		if err := ix.Apply(bg, b); err == nil {
-			break
-		} else if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Millisecond)
-	}
-	if got := listIDs(t, ix); len(got) != n {
-		t.Fatalf("%d documents, want %d", len(got), n)
 	}
 }
 
@@ -542,5 +457,59 @@ func TestCheckFindsFlips(t *testing.T) {
 				t.Errorf("%s: byte %d flipped: %v", name, at, err)
 			}
 		}
+	}
+}
+
+// Where the file system has no hard links, a backup copies.
+func TestBackupCopies(t *testing.T) {
+	fs := storage.NewMemFS()
+	ix := mustOpen(t, fs, nil)
+	for i := range 200 {
+		put(t, ix, Document{ID: fmt.Sprintf("%03d", i), Text: map[string]string{"body": "some words"}})
+	}
+	if err := ix.Flush(bg); err != nil {
+		t.Fatal(err)
+	}
+	del(t, ix, "007")
+	put(t, ix, Document{ID: "new"})
+	fs.SetHook(func(op storage.Op, name string, n int) error {
+		if op == storage.OpLink {
+			return errors.New("no links here")
+		}
+		return nil
+	})
+	if err := ix.Backup(bg, "/copy"); err != nil {
+		t.Fatal(err)
+	}
+	fs.SetHook(nil)
+	want := listIDs(t, ix)
+	if err := ix.Merge(bg, 1); err != nil { // removes the files it was made from
+		t.Fatal(err)
+	}
+	c, err := Open("/copy", &Options{FS: fs, MustExist: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if diff := cmp.Diff(want, listIDs(t, c)); diff != "" {
+		t.Fatal(diff)
+	}
+	names, err := fs.List("/copy")
+	if err != nil || len(names) != 6 { // two segments, tombstones, manifest, LOCK, log
+		t.Fatal(names, err)
+	}
+	// A backup that fails leaves nothing behind.
+	fs.SetHook(func(op storage.Op, name string, n int) error {
+		if op == storage.OpRename {
+			return errors.New("no renames here")
+		}
+		return nil
+	})
+	if err := ix.Backup(bg, "/broken"); err == nil {
+		t.Fatal("backup without a rename")
+	}
+	fs.SetHook(nil)
+	if names, err := fs.List("/broken"); err != nil || len(names) != 0 {
+		t.Fatal(names, err)
 	}
 }

@@ -232,6 +232,7 @@ func (ix *Index) install(in []*view, maps [][]uint32, h *handle, walFirst uint64
 	ix.publish(newState(ix.cur.schema, files, memory))
 	ix.forgetBefore(walFirst)
 	ix.mu.Unlock()
+	ix.wakeWaiters()
 	_ = ix.wal.RemoveBefore(walFirst) // what stays is swept by the next Open
 	return nil
 }
@@ -476,6 +477,7 @@ func (ix *Index) commitLarge(ctx context.Context, p *prepared, h *handle) error 
 	ix.dirty = false
 	ix.publish(newState(sc, files, memory))
 	ix.forgetBefore(first)
+	ix.wakeWaiters()
 	_ = ix.wal.RemoveBefore(first)
 	return nil
 }

@@ -56,19 +56,19 @@ type Index struct {
 	mu       sync.Mutex // the order of batches: wal, unsynced, dirty, flushing, and who may publish
 	pub      sync.Mutex // cur, room
 
-	man      *storage.Manifest // last written
-	attempt  uint64            // generation of the last attempt to write one
-	saved    map[uint64]savedTombstones
-	number   atomic.Uint64 // last segment number given out
+	man     *storage.Manifest // last written
+	attempt uint64            // generation of the last attempt to write one
+	saved   map[uint64]savedTombstones
+	number  atomic.Uint64 // last segment number given out
 	// Of man, for those who must not wait for a commit.
 	walFirst, generation atomic.Uint64
-	wal      *storage.WAL
-	unsynced map[storage.Position]*logged // visible, but not known to be in the log for good
-	logSeq   uint64                       // records appended
-	dirty    bool                         // the log in use holds a record
-	flushing map[*handle]bool             // memory segments a flush is writing
-	cur      *state
-	room     chan struct{} // closed when a flush or merge has ended
+	wal                  *storage.WAL
+	unsynced             map[storage.Position]*logged // visible, but not known to be in the log for good
+	logSeq               uint64                       // records appended
+	dirty                bool                         // the log in use holds a record
+	flushing             map[*handle]bool             // memory segments a flush is writing
+	cur                  *state
+	room                 chan struct{} // closed when a flush or merge has ended
 
 	bg struct {
 		ctx          context.Context

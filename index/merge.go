@@ -173,7 +173,6 @@ func (ix *Index) mergeAll(ctx context.Context) error {
 		if !did || err != nil {
 			return err
 		}
-		ix.wakeWaiters()
 	}
 }
 

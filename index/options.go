@@ -10,8 +10,8 @@ import (
 )
 
 // A Schema declares the fields of an index. It is stored in the manifest; an
-// Open with another schema may add fields and change boosts, everything else
-// that differs is ErrSchema.
+// Open with another schema may add fields, change boosts and turn Strict on;
+// fields it leaves out stay, and everything else that differs is ErrSchema.
 type Schema struct {
 	Text    []TextField            `json:"text,omitempty"`
 	Vectors []VectorField          `json:"vectors,omitempty"`
@@ -70,7 +70,7 @@ type Options struct {
 	// carries no graph; default 10,000.
 	GraphMin int
 	// MaxSegments is the number of file segments above which writers wait for
-	// the merger; default 32.
+	// the merger; default 32, at least 2.
 	MaxSegments int
 	// NoBackground turns background flush and merge off: they then happen
 	// inside Apply, Flush and Merge. For tests and batch jobs.

@@ -189,12 +189,6 @@ func checkName(name string) error {
 	return nil
 }
 
-// notStored says whether a text field keeps its text out of stored documents.
-func (s *schema) notStored(field string) bool {
-	f := s.text[field]
-	return f != nil && f.NotStored
-}
-
 // A grownField is metadata that documents brought, or whose type they showed.
 type grownField struct {
 	name string

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
+	"unicode/utf8"
 	"unsafe"
 
 	"github.com/quarrysearch/quarry/storage"
@@ -319,7 +320,7 @@ func CheckID(id string) error {
 		return storage.Invalidf("document id is empty")
 	case len(id) > MaxID:
 		return fmt.Errorf("%w: document id %.40q… has %d bytes, the limit is %d", storage.ErrTooLarge, id, len(id), MaxID)
-	case !validUTF8(id):
+	case !utf8.ValidString(id):
 		return storage.Invalidf("document id %q is not UTF-8", id)
 	}
 	return nil

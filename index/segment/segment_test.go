@@ -284,6 +284,37 @@ func TestIDsSeek(t *testing.T) {
 	}
 }
 
+// Ids that share the eight bytes of the samples fall back on comparing bytes.
+func TestIDsSharedKeys(t *testing.T) {
+	var ids []string
+	for _, prefix := range []string{"a", "bbbbbbbbb", "bbbbbbbbc", "c"} {
+		for i := range 400 {
+			ids = append(ids, fmt.Sprintf("%s%04d", prefix, 2*i))
+		}
+	}
+	sort.Strings(ids)
+	parts := map[string]*bytes.Buffer{}
+	err := writeIDs(func(name string) (io.Writer, error) {
+		parts[name] = new(bytes.Buffer)
+		return parts[name], nil
+	}, len(ids), func(i int) []byte { return []byte(ids[i]) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := openIDs(func(name string) ([]byte, bool) { return parts[name].Bytes(), true }, uint32(len(ids)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, prefix := range []string{"", "a", "bbbbbbbb", "bbbbbbbbb", "bbbbbbbbbb", "bbbbbbbbc", "bbbbbbbbd", "c", "d"} {
+		for i := range 802 {
+			id := fmt.Sprintf("%s%04d", prefix, i)
+			if got, want := x.Seek(id), sort.SearchStrings(ids, id); int(got) != want {
+				t.Fatalf("seek %q: %d, want %d", id, got, want)
+			}
+		}
+	}
+}
+
 func TestIDsManyGroups(t *testing.T) {
 	const n = 3*idGroup + 7
 	parts := map[string]*bytes.Buffer{}

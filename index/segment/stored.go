@@ -2,7 +2,6 @@ package segment
 
 import (
 	"slices"
-	"unicode/utf8"
 
 	"github.com/quarrysearch/quarry/index/filter"
 	"github.com/quarrysearch/quarry/storage"
@@ -177,5 +176,3 @@ func compareStrings(a, b string) int {
 	}
 	return 0
 }
-
-func validUTF8(s string) bool { return utf8.ValidString(s) }
