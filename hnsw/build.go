@@ -186,7 +186,11 @@ func (b *builder) parallel(n, grain int, fn func(w *worker, i int) error) error 
 		}
 	}
 	for t := 1; t < len(b.workers) && t*grain < n; t++ {
-		wg.Go(func() { work(t) })
+		wg.Go(func() {
+			// A merge reads vectors of mapped files: a fault is an error, in
+			// this goroutine too.
+			errs[t] = storage.Guard(func() error { work(t); return errs[t] })
+		})
 	}
 	work(0)
 	wg.Wait()
