@@ -23,7 +23,6 @@ type Bound struct {
 	root    *node
 	idfSum  int64 // bounds every raw score
 	k1      float64
-	nodes   int
 }
 
 type boundField struct {

@@ -36,13 +36,6 @@ func (s sections) clone() sections {
 	return c
 }
 
-func (s sections) size() (n int) {
-	for _, b := range s {
-		n += b.Len()
-	}
-	return n
-}
-
 func (s sections) equal(t testing.TB, o sections) {
 	t.Helper()
 	for _, name := range []string{"meta", "dict", "docs", "pos", "norms"} {

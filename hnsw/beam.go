@@ -22,14 +22,6 @@ func makeKey(d float32, id uint32) key {
 
 func keyID(k key) uint32 { return uint32(k) >> 1 }
 
-func keyDistance(k key) float32 {
-	b := uint32(k >> 32)
-	if b&(1<<31) != 0 {
-		return math.Float32frombits(b &^ (1 << 31))
-	}
-	return math.Float32frombits(^b)
-}
-
 // orderedBits maps float32 to uint32 so that a < b iff orderedBits(a) <
 // orderedBits(b): negative numbers are flipped whole, others get the top bit.
 func orderedBits(d float32) uint32 {

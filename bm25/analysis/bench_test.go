@@ -1,9 +1,9 @@
 package analysis
 
 import (
+	"go/build"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 )
@@ -11,8 +11,8 @@ import (
 // prose is English text from the Go distribution: documentation and comments.
 func prose(t testing.TB) string {
 	var b strings.Builder
-	files, _ := filepath.Glob(filepath.Join(runtime.GOROOT(), "src", "*", "doc.go"))
-	more, _ := filepath.Glob(filepath.Join(runtime.GOROOT(), "src", "net", "http", "*.go"))
+	files, _ := filepath.Glob(filepath.Join(build.Default.GOROOT, "src", "*", "doc.go"))
+	more, _ := filepath.Glob(filepath.Join(build.Default.GOROOT, "src", "net", "http", "*.go"))
 	for _, f := range append(files, more...) {
 		data, err := os.ReadFile(f)
 		if err != nil {

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"compress/gzip"
 	"encoding/json"
-	"fmt"
 	"math"
 	"math/bits"
 	"os"
@@ -264,7 +263,7 @@ func TestQuality(t *testing.T) {
 			if got = ndcg; set.mrr {
 				got, kind = mrr, "MRR@10"
 			}
-			t.Log(fmt.Sprintf("%s with %s: %s %.4f over %d queries", set.name, set.a.Name(), kind, got, len(c.queries)))
+			t.Logf("%s with %s: %s %.4f over %d queries", set.name, set.a.Name(), kind, got, len(c.queries))
 			if got < set.floor {
 				t.Errorf("%s %.4f is under the floor %.4f", kind, got, set.floor)
 			}
