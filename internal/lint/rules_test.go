@@ -38,7 +38,7 @@ var arrows = map[string][]string{
 	"knowledge/parse":     {"storage", "internal/invariants"},
 	"knowledge/chunk":     {"storage", "bm25/analysis", "internal/invariants"},
 	"knowledge/embed":     {"storage", "internal/simd", "internal/invariants"},
-	"knowledge/rerank":    {"storage", "internal/simd", "internal/invariants"},
+	"knowledge/rerank":    {"knowledge/embed", "storage", "internal/simd", "internal/invariants"},
 	"knowledge":           {"knowledge/parse", "knowledge/chunk", "knowledge/embed", "knowledge/rerank", "index", "index/filter", "bm25/analysis", "fusion", "storage", "internal/invariants"},
 	"bench":               {"knowledge", "index", "index/filter", "bm25", "bm25/analysis", "hnsw", "hnsw/quant", "fusion", "storage"},
 	"cmd":                 {"bench", "knowledge", "knowledge/parse", "knowledge/chunk", "knowledge/embed", "knowledge/rerank", "index", "index/filter", "bm25/analysis", "fusion", "storage", "internal/simd"},
