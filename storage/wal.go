@@ -159,10 +159,22 @@ func createLog(fs FS, dir string, number, prev uint64, prevEnd int64) (File, err
 	}
 	if err != nil {
 		_ = f.Close()
-		_ = fs.Remove(path)
+		if gone := removeLog(fs, dir, path); gone != nil {
+			err = poisoned(errors.Join(err, gone))
+		}
 		return nil, err
 	}
 	return f, nil
+}
+
+// removeLog makes sure that a log that could not be made is gone for good. Its
+// header may be whole: if it came back after a crash, it would say that the
+// log before, which goes on meanwhile, ends where it ended then.
+func removeLog(fs FS, dir, path string) error {
+	if err := fs.Remove(path); err != nil {
+		return err
+	}
+	return fs.SyncDir(dir)
 }
 
 func writeAll(f File, b []byte) error {

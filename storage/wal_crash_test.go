@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -255,6 +256,37 @@ func TestCrashClone(t *testing.T) {
 	for _, want := range []string{"[synced]", "[renamed]", "[new]", "[renamed synced]", "[]", "byte 0", "byte 2", "whole true", "whole false"} {
 		if seen[want] == 0 {
 			t.Errorf("never saw %s: %v", want, seen)
+		}
+	}
+}
+
+// TestWALFailedRotation: the header of a new log reaches the disk whole, and
+// then the disk is full. The old log goes on; were the new file to come back
+// after a power loss, its header would say that the old one ended there, and
+// acknowledged records would be taken for a torn tail.
+func TestWALFailedRotation(t *testing.T) {
+	for seed := range uint64(200) {
+		fs := NewMemFS()
+		must(t, fs.MkdirAll("/d"))
+		w, _ := openWAL(t, fs, "/d", SyncAlways)
+		records := logRecords(seed, 6)
+		put(t, w, records[:3]...)
+		fs.SetHook(func(op Op, name string, n int) error {
+			if op == OpWrite && name != filepath.Join("/d", WALName(w.number)) {
+				return &PartialWrite{Bytes: walHeaderSize, Err: syscall.ENOSPC}
+			}
+			return nil
+		})
+		if _, err := w.Rotate(); !IsDiskFull(err) {
+			t.Fatalf("rotation on a full disk: %v", err)
+		}
+		fs.SetHook(nil)
+		put(t, w, records[3:]...)
+		crashed := fs.CrashClone(rand.New(rand.NewPCG(seed, 9)))
+		must(t, w.Close())
+		got, _, err := readLog(crashed, "/d", 0)
+		if err != nil || !sameRecords(got, records) {
+			t.Fatalf("seed %d: %d of %d acknowledged records after the crash, %v", seed, len(got), len(records), err)
 		}
 	}
 }
