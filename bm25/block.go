@@ -3,6 +3,7 @@ package bm25
 import (
 	"encoding/binary"
 	"math/bits"
+	"slices"
 
 	"github.com/quarrysearch/quarry/internal/bitpack"
 )
@@ -133,6 +134,9 @@ func readBitset(dst *[blockDocs]uint32, n int, src []byte, base uint32) bool {
 // and the byte above the width each, then freq−1 packed.
 func appendFreqs(dst []byte, freqs []uint32) []byte {
 	n := len(freqs)
+	if slices.Max(freqs) == 1 {
+		return append(dst, 0)
+	}
 	var values [blockDocs]uint32
 	var count [32]int
 	for i, f := range freqs {
@@ -175,7 +179,7 @@ func readFreqs(dst *[blockDocs]uint32, n int, src []byte) int {
 	}
 	patches, src = patches[:2*except], patches[2*except:]
 	if width == 0 {
-		*dst = [blockDocs]uint32{}
+		clear(dst[:n])
 	} else if n == blockDocs {
 		bitpack.Unpack(dst, src, width)
 	} else {
@@ -185,7 +189,7 @@ func readFreqs(dst *[blockDocs]uint32, n int, src []byte) int {
 		dst[patches[0]] |= uint32(patches[1]) << width
 		patches = patches[2:]
 	}
-	for i := range dst {
+	for i := range dst[:n] {
 		dst[i]++
 	}
 	return 1 + 2*except + size
@@ -305,20 +309,34 @@ type impact struct {
 
 // An impactSet collects the Pareto set of (freq up, norm down).
 type impactSet struct {
-	best [256]uint32 // greatest freq of each norm
-	out  []impact
+	best   [256]uint32 // greatest freq of each norm
+	lo, hi int         // norms from lo up to hi, exclusive, may have one
+	out    []impact
 }
 
 func (s *impactSet) add(freqs, docs []uint32, norms []byte) {
+	lo, hi := s.lo, s.hi
+	if hi == 0 {
+		lo = len(s.best)
+	}
 	for i, d := range docs {
 		n := norms[d]
 		s.best[n] = max(s.best[n], freqs[i])
+		lo, hi = min(lo, int(n)), max(hi, int(n)+1)
 	}
+	s.lo, s.hi = lo, hi
 }
 
 func (s *impactSet) addAll(o *impactSet) {
-	for i, f := range o.best {
-		s.best[i] = max(s.best[i], f)
+	if o.hi == 0 {
+		return
+	}
+	if s.hi == 0 {
+		s.lo = o.lo
+	}
+	s.lo, s.hi = min(s.lo, o.lo), max(s.hi, o.hi)
+	for i, f := range o.best[o.lo:o.hi] {
+		s.best[o.lo+i] = max(s.best[o.lo+i], f)
 	}
 }
 
@@ -328,9 +346,10 @@ func (s *impactSet) addAll(o *impactSet) {
 func (s *impactSet) take(limit int) []impact {
 	out := s.out[:0]
 	high := uint32(0)
-	for n, f := range s.best {
+	best := s.best[s.lo:s.hi]
+	for n, f := range best {
 		if f > high {
-			out = append(out, impact{f, byte(n)})
+			out = append(out, impact{f, byte(s.lo + n)})
 			high = f
 		}
 	}
@@ -345,7 +364,8 @@ func (s *impactSet) take(limit int) []impact {
 		out = append(out[:near+1], out[near+2:]...)
 	}
 	s.out = out
-	s.best = [256]uint32{}
+	clear(best)
+	s.lo, s.hi = 0, 0
 	return out
 }
 

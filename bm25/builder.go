@@ -30,6 +30,7 @@ type Builder struct {
 	terms  []byte
 	arena  arena
 	norms  []byte
+	refs   []termRef // working space of Write
 
 	doc    uint32
 	length uint32
@@ -53,13 +54,19 @@ type termState struct {
 	pos     stream
 }
 
+const minTable = 256
+
 // NewBuilder returns an empty builder.
 func NewBuilder() *Builder {
-	return &Builder{seed: maphash.MakeSeed(), table: make([]uint64, 256)}
+	return &Builder{seed: maphash.MakeSeed(), table: make([]uint64, minTable)}
 }
 
-// Reset empties the builder and keeps its memory.
+// Reset empties the builder and keeps its memory, but for a table far larger
+// than the last terms needed: to clear it would cost more than those.
 func (b *Builder) Reset() {
+	if n := len(b.table); n > minTable && n > 16*len(b.states) {
+		b.table = b.table[:max(minTable, n/4)]
+	}
 	clear(b.table)
 	b.states, b.terms, b.norms = b.states[:0], b.terms[:0], b.norms[:0]
 	b.arena.used = 0
@@ -195,7 +202,12 @@ func (b *Builder) insert(term []byte, h, slot uint64) *termState {
 }
 
 func (b *Builder) rehash() {
-	b.table = make([]uint64, 2*len(b.table))
+	if n := 2 * len(b.table); n <= cap(b.table) {
+		b.table = b.table[:n]
+		clear(b.table)
+	} else {
+		b.table = make([]uint64, n)
+	}
 	mask := uint64(len(b.table) - 1)
 	for n := range b.states {
 		h := maphash.Bytes(b.seed, b.term(&b.states[n]))
@@ -230,7 +242,7 @@ func (b *Builder) Write(create func(section string) (io.Writer, error)) error {
 // A builderSource reads a builder's terms in order.
 type builderSource struct {
 	b     *Builder
-	order []uint32
+	order []termRef
 	at    int
 	s     *termState
 	left  uint32 // postings of s to come
@@ -239,16 +251,19 @@ type builderSource struct {
 	pos   streamReader
 }
 
+// A termRef is the number of a term, and its first bytes to sort it by.
+type termRef struct {
+	key uint64
+	n   uint32
+}
+
 func newBuilderSource(b *Builder) *builderSource {
-	type ref struct {
-		key uint64
-		n   uint32
-	}
-	refs := make([]ref, len(b.states))
+	refs := slices.Grow(b.refs[:0], len(b.states))[:len(b.states)]
+	b.refs = refs
 	for n := range refs {
-		refs[n] = ref{termKey(b.term(&b.states[n])), uint32(n)}
+		refs[n] = termRef{termKey(b.term(&b.states[n])), uint32(n)}
 	}
-	slices.SortFunc(refs, func(x, y ref) int {
+	slices.SortFunc(refs, func(x, y termRef) int {
 		if x.key != y.key {
 			if x.key < y.key {
 				return -1
@@ -257,11 +272,7 @@ func newBuilderSource(b *Builder) *builderSource {
 		}
 		return bytes.Compare(b.term(&b.states[x.n]), b.term(&b.states[y.n]))
 	})
-	order := make([]uint32, len(refs))
-	for i, r := range refs {
-		order[i] = r.n
-	}
-	return &builderSource{b: b, order: order}
+	return &builderSource{b: b, order: refs}
 }
 
 func (r *builderSource) rewind() error {
@@ -269,16 +280,18 @@ func (r *builderSource) rewind() error {
 	return nil
 }
 
-func (r *builderSource) next() ([]byte, bool, error) {
+func (r *builderSource) docBytes() int64 { return r.b.arena.used }
+
+func (r *builderSource) next() ([]byte, uint64, error) {
 	if r.at == len(r.order) {
-		return nil, false, nil
+		return nil, 0, io.EOF
 	}
-	s := &r.b.states[r.order[r.at]]
+	s := &r.b.states[r.order[r.at].n]
 	r.at++
 	r.s, r.left, r.prev = s, s.df, 0
 	r.docs = r.b.arena.read(s.docs)
 	r.pos = r.b.arena.read(s.pos)
-	return r.b.term(s), true, nil
+	return r.b.term(s), uint64(s.df), nil
 }
 
 func (r *builderSource) fill(b *batch, positions bool) error {
@@ -353,6 +366,12 @@ func (a *arena) alloc(size uint16) uint32 {
 }
 
 func (a *arena) appendUvarint(s *stream, v uint64) {
+	if v < 0x80 && s.left > 0 {
+		a.slabs[s.at>>slabBits][s.at&(slabSize-1)] = byte(v)
+		s.at++
+		s.left--
+		return
+	}
 	for v >= 0x80 {
 		a.appendByte(s, byte(v)|0x80)
 		v >>= 7

@@ -46,7 +46,15 @@ type dictWriter struct {
 	tooLarge        bool
 }
 
-func (w *dictWriter) add(term []byte, e entry) {
+// reset empties the writer and keeps its memory.
+func (w *dictWriter) reset() {
+	*w = dictWriter{
+		blocks: w.blocks[:0], keys: w.keys[:0], offs: w.offs[:0],
+		terms: w.terms[:0], infos: w.infos[:0], prev: w.prev[:0],
+	}
+}
+
+func (w *dictWriter) add(term []byte, e *entry) {
 	if w.n == dictBlock {
 		w.endBlock()
 	}
@@ -61,7 +69,7 @@ func (w *dictWriter) add(term []byte, e entry) {
 		w.terms = binary.AppendUvarint(w.terms, uint64(len(term)-shared))
 	}
 	w.terms = append(w.terms, term[shared:]...)
-	w.prev = append(w.prev[:0], term...)
+	w.prev = append(w.prev[:shared], term[shared:]...)
 	w.n++
 
 	w.infos = binary.AppendUvarint(w.infos, e.df)
@@ -108,7 +116,7 @@ func (w *dictWriter) finish() ([]byte, error) {
 	if w.tooLarge {
 		return nil, fmt.Errorf("%w: dictionary of more than 4 GiB", storage.ErrTooLarge)
 	}
-	var b []byte
+	b := make([]byte, 0, indexEntry*len(w.keys))
 	for _, k := range w.keys {
 		b = storage.AppendU64(b, k)
 	}
@@ -283,8 +291,12 @@ func (c *blockCursor) corrupt() error {
 	return storage.Corruptf("dict", c.off+int64(len(c.data)-len(c.infos)), "bad dictionary block")
 }
 
-// takeUvarint reads a varint off the front of b.
+// takeUvarint reads a varint off the front of b. Most are of one byte.
 func takeUvarint(b *[]byte, v *uint64) bool {
+	if s := *b; len(s) > 0 && s[0] < 0x80 {
+		*b, *v = s[1:], uint64(s[0])
+		return true
+	}
 	x, n := binary.Uvarint(*b)
 	if n <= 0 {
 		return false
@@ -297,7 +309,9 @@ func takeUvarint(b *[]byte, v *uint64) bool {
 // before, or -1. The rest is in suffix.
 func (c *blockCursor) nextTerm() (shared int) {
 	var s, n uint64
-	if c.left == 0 || c.n > 0 && !takeUvarint(&c.terms, &s) || !takeUvarint(&c.terms, &n) {
+	if t := c.terms; c.n > 0 && c.left > 0 && len(t) > 1 && t[0]|t[1] < 0x80 {
+		s, n, c.terms = uint64(t[0]), uint64(t[1]), t[2:] // the usual case
+	} else if c.left == 0 || c.n > 0 && !takeUvarint(&c.terms, &s) || !takeUvarint(&c.terms, &n) {
 		return -1
 	}
 	if n > uint64(len(c.terms)) || s > MaxTermSize || n > MaxTermSize {
@@ -312,18 +326,24 @@ func (c *blockCursor) nextTerm() (shared int) {
 // info reads infos up to number i.
 func (c *blockCursor) info(i int) (e entry, ok bool) {
 	for c.infoAt <= i {
-		if e, ok = c.nextInfo(); !ok {
+		if !c.nextInfo(&e) {
 			return e, false
 		}
 	}
 	return e, true
 }
 
-func (c *blockCursor) nextInfo() (e entry, ok bool) {
+// nextInfo reads the next info into e.
+func (c *blockCursor) nextInfo(e *entry) (ok bool) {
 	c.infoAt++
-	e.docsOff, e.posOff = c.docsOff, c.posOff
-	if !takeUvarint(&c.infos, &e.df) || !takeUvarint(&c.infos, &e.ttf) || e.df == 0 || e.df > math.MaxUint32 {
-		return e, false
+	*e = entry{docsOff: c.docsOff, posOff: c.posOff}
+	if b := c.infos; len(b) > 1 && b[0]|b[1] < 0x80 {
+		e.df, e.ttf, c.infos = uint64(b[0]), uint64(b[1]), b[2:]
+	} else if !takeUvarint(&c.infos, &e.df) || !takeUvarint(&c.infos, &e.ttf) {
+		return false
+	}
+	if e.df == 0 || e.df > math.MaxUint32 {
+		return false
 	}
 	if e.df > 1 {
 		e.ttf += e.df
@@ -345,7 +365,7 @@ func (c *blockCursor) nextInfo() (e entry, ok bool) {
 	}
 	c.docsOff += e.docsLen
 	c.posOff += e.posLen
-	return e, ok && e.docsLen <= math.MaxInt64/2 && e.posLen <= math.MaxInt64/2
+	return ok && e.docsLen <= math.MaxInt64/2 && e.posLen <= math.MaxInt64/2
 }
 
 // inlined decodes the positions of a term whose entry holds them.
@@ -396,7 +416,7 @@ func (it *termCursor) next() (ok bool, err error) {
 		return false, it.cur.corrupt()
 	}
 	it.term = append(it.term[:shared], it.cur.suffix...)
-	if it.entry, ok = it.cur.nextInfo(); !ok {
+	if !it.cur.nextInfo(&it.entry) {
 		return false, it.cur.corrupt()
 	}
 	return true, nil

@@ -291,3 +291,52 @@ func TestNorms(t *testing.T) {
 		}
 	}
 }
+
+// TestTwoPassesWriteWhatOneDoes writes a field without room to hold section
+// docs, fresh and merged with deleted docs.
+func TestTwoPassesWriteWhatOneDoes(t *testing.T) {
+	rng := rand.New(rand.NewPCG(8, 8))
+	const n = 3000
+	docs := randomDocs(rng, n, 2000, 30)
+	want, f := buildField(t, docs, n)
+	b := NewBuilder()
+	for d := range uint32(n) {
+		if words, ok := docs[d]; ok {
+			b.StartDoc(d)
+			for i, w := range words {
+				b.Token([]byte(w), uint32(i+i/7))
+			}
+			b.EndDoc()
+		}
+	}
+	got := sections{}
+	if err := writeFieldHeld(got.create, newBuilderSource(b), b.norms, -1); err != nil {
+		t.Fatal(err)
+	}
+	got.equal(t, want)
+
+	keep := make([]uint32, n)
+	next := uint32(0)
+	for d := range keep {
+		if keep[d] = Dropped; rng.IntN(4) > 0 {
+			keep[d] = next
+			next++
+		}
+	}
+	inputs := []MergeInput{{Field: f, DocMap: keep}}
+	norms, err := mergeNorms(inputs, next)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := new(mergeSource)
+	m.reset(inputs)
+	twice := sections{}
+	if err := writeFieldHeld(twice.create, m, norms, -1); err != nil {
+		t.Fatal(err)
+	}
+	once := sections{}
+	if err := Merge(once.create, inputs, next); err != nil {
+		t.Fatal(err)
+	}
+	twice.equal(t, once)
+}

@@ -3,6 +3,8 @@ package bm25
 import (
 	"bytes"
 	"io"
+	"slices"
+	"sync"
 
 	"github.com/quarrysearch/quarry/storage"
 )
@@ -19,18 +21,17 @@ type MergeInput struct {
 }
 
 // Merge writes the field of a segment of docs docs from its inputs, streaming:
-// it holds one block of each input and the new dictionary, norms and block
-// lengths. The bytes equal those of a Builder given the surviving docs.
+// it holds one block of each input and the new dictionary, norms and, up to
+// 32 MiB, postings without positions or else the lengths of their blocks. The bytes equal those of a Builder given the surviving docs.
 // Errors: ErrInvalid for a bad DocMap, ErrCorrupt for a bad input.
 func Merge(create func(section string) (io.Writer, error), inputs []MergeInput, docs uint32) error {
 	norms, err := mergeNorms(inputs, docs)
 	if err != nil {
 		return err
 	}
-	m := &mergeSource{inputs: make([]mergeCursor, len(inputs)), docs: docs}
-	for i, in := range inputs {
-		m.inputs[i].field, m.inputs[i].docMap = in.Field, in.DocMap
-	}
+	m := mergeSources.Get().(*mergeSource)
+	defer m.release()
+	m.reset(inputs)
 	return writeField(create, m, norms)
 }
 
@@ -67,94 +68,293 @@ func mergeNorms(inputs []MergeInput, docs uint32) ([]byte, error) {
 type mergeCursor struct {
 	field  *Field
 	docMap []uint32
+	drops  bool // docMap drops docs
 	terms  termCursor
-	more   bool   // terms stands on a term
-	prev   []byte // the term before
+	prev   []byte // the last term of the block before
 
-	cur    cursor
-	b      batch
-	at     int // postings of b used
-	posAt  int // positions of b used
-	active bool
+	skip  skipper // over the list of a term of several docs
+	last  bool    // b holds the last block
+	b     batch
+	at    int // postings of b used
+	posAt int // positions of b used
 }
 
 // A mergeSource gives the union of its inputs, k ways by term and by doc.
 type mergeSource struct {
-	inputs []mergeCursor
-	docs   uint32
-	term   []byte
+	inputs []*mergeCursor // of a merge, first; more are kept for the next
+	n      int
+	live   []*mergeCursor // the inputs that stand on a term
+	keys   []uint64       // termKey of that term
+	active []int32        // of live, the inputs that stand on the least term
 	heads  []*mergeCursor // active inputs, a binary heap by next doc
 	ready  bool           // heads are filled
 }
 
+// mergeSources keeps sources with their cursors.
+var mergeSources = sync.Pool{New: func() any { return new(mergeSource) }}
+
+func (m *mergeSource) reset(inputs []MergeInput) {
+	m.n = len(inputs)
+	for len(m.inputs) < m.n {
+		m.inputs = append(m.inputs, new(mergeCursor))
+	}
+	for i, in := range inputs {
+		c := m.inputs[i]
+		c.field, c.docMap = in.Field, in.DocMap
+		c.drops = slices.Contains(in.DocMap, Dropped)
+	}
+}
+
+// release puts the source back, without what belongs to others.
+func (m *mergeSource) release() {
+	for _, in := range m.inputs[:m.n] {
+		in.field, in.docMap, in.skip = nil, nil, skipper{}
+		in.terms = termCursor{term: in.terms.term[:0]}
+	}
+	if len(m.inputs) > 64 {
+		return // their blocks are not worth keeping
+	}
+	mergeSources.Put(m)
+}
+
 func (m *mergeSource) rewind() error {
-	for i := range m.inputs {
-		in := &m.inputs[i]
+	m.live, m.keys, m.active = m.live[:0], m.keys[:0], m.active[:0]
+	for _, in := range m.inputs[:m.n] {
+		term := in.terms.term[:0]
 		in.terms = in.field.dict.walk(0)
-		in.active = false
-		if err := in.nextTerm(); err != nil {
+		in.terms.term = term
+		more, err := in.nextTerm()
+		if err != nil {
 			return err
+		}
+		if more {
+			m.live = append(m.live, in)
+			m.keys = append(m.keys, termKey(in.terms.term))
 		}
 	}
 	return nil
 }
 
-func (in *mergeCursor) nextTerm() error {
-	in.prev = append(in.prev[:0], in.terms.term...)
-	ok, err := in.terms.next()
-	if err != nil {
-		return err
+func (m *mergeSource) docBytes() (n int64) {
+	for _, in := range m.inputs[:m.n] {
+		n += int64(len(in.field.docs))
 	}
-	if ok && bytes.Compare(in.terms.term, in.prev) <= 0 {
-		return storage.Corruptf("dict", 0, "terms do not ascend")
+	return n
+}
+
+// nextTerm moves to the next term, which must ascend. It is false at the end.
+func (in *mergeCursor) nextTerm() (bool, error) {
+	it := &in.terms
+	if it.cur.left == 0 {
+		in.prev = append(in.prev[:0], it.term...)
+		ok, err := it.next()
+		if ok && bytes.Compare(it.term, in.prev) <= 0 {
+			err = errOrder
+		}
+		return ok, err
 	}
-	in.more = ok
+	shared := it.cur.nextTerm()
+	if shared < 0 || shared > len(it.term) || shared+len(it.cur.suffix) > MaxTermSize {
+		return false, it.cur.corrupt()
+	}
+	// Up to shared the terms are equal.
+	if bytes.Compare(it.cur.suffix, it.term[shared:]) <= 0 {
+		return false, errOrder
+	}
+	it.term = append(it.term[:shared], it.cur.suffix...)
+	if !it.cur.nextInfo(&it.entry) {
+		return false, it.cur.corrupt()
+	}
+	return true, nil
+}
+
+var errOrder = storage.Corruptf("dict", 0, "terms do not ascend")
+
+func (m *mergeSource) next() ([]byte, uint64, error) {
+	if err := m.leave(); err != nil {
+		return nil, 0, err
+	}
+	if len(m.live) == 0 {
+		return nil, 0, io.EOF
+	}
+	least := m.keys[0]
+	m.active = append(m.active[:0], 0)
+	for i := 1; i < len(m.keys); i++ {
+		key := m.keys[i]
+		if key > least {
+			continue
+		}
+		c := -1
+		if key == least {
+			c = bytes.Compare(m.live[i].terms.term, m.live[m.active[0]].terms.term)
+		}
+		if c < 0 {
+			least, m.active = key, m.active[:0]
+		}
+		if c <= 0 {
+			m.active = append(m.active, int32(i))
+		}
+	}
+	m.ready = false
+	var df uint64
+	for _, i := range m.active {
+		in := m.live[i]
+		if err := in.field.check(&in.terms.entry); err != nil {
+			return nil, 0, err
+		}
+		n, err := in.survivors()
+		if err != nil {
+			return nil, 0, err
+		}
+		df += n
+	}
+	return m.live[m.active[0]].terms.term, df, nil
+}
+
+// leave moves the active inputs to their next terms.
+func (m *mergeSource) leave() error {
+	ended := false
+	for _, i := range m.active {
+		in := m.live[i]
+		more, err := in.nextTerm()
+		if err != nil {
+			return err
+		}
+		if more {
+			m.keys[i] = termKey(in.terms.term)
+		} else {
+			m.live[i], ended = nil, true
+		}
+	}
+	if !ended {
+		return nil
+	}
+	n := 0
+	for i, in := range m.live {
+		if in != nil {
+			m.live[n], m.keys[n] = in, m.keys[i]
+			n++
+		}
+	}
+	m.live, m.keys = m.live[:n], m.keys[:n]
 	return nil
 }
 
-func (m *mergeSource) next() ([]byte, bool, error) {
-	for i := range m.inputs {
-		if in := &m.inputs[i]; in.active {
-			in.active = false
-			if err := in.nextTerm(); err != nil {
-				return nil, false, err
+// survivors counts the docs of the term at hand that are not dropped.
+func (in *mergeCursor) survivors() (uint64, error) {
+	e := &in.terms.entry
+	if !in.drops {
+		return e.df, nil
+	}
+	if e.df == 1 {
+		if in.docMap[e.doc] == Dropped {
+			return 0, nil
+		}
+		return 1, nil
+	}
+	n := uint64(0)
+	for in.skip.open(in.field, e); ; {
+		if ok, err := in.readDocs(); !ok {
+			return n, err
+		}
+		for _, d := range in.b.docs[:in.b.n] {
+			if in.docMap[d] != Dropped {
+				n++
 			}
 		}
 	}
-	var least []byte
-	for i := range m.inputs {
-		if in := &m.inputs[i]; in.more && (least == nil || bytes.Compare(in.terms.term, least) < 0) {
-			least = in.terms.term
-		}
-	}
-	if least == nil {
-		return nil, false, nil
-	}
-	m.term = append(m.term[:0], least...)
-	for i := range m.inputs {
-		in := &m.inputs[i]
-		if in.active = in.more && bytes.Equal(in.terms.term, m.term); !in.active {
-			continue
-		}
-		if err := in.field.check(&in.terms.entry); err != nil {
-			return nil, false, err
-		}
-		in.cur.open(in.field, &in.terms.entry, 1, zeroInverse)
-		in.b.n, in.at = 0, 0
-	}
-	m.ready = false
-	return m.term, true, nil
 }
 
-var zeroInverse = new([256]float32)
+func (in *mergeCursor) corrupt() error {
+	return storage.Corruptf("docs", in.skip.off, "bad postings list")
+}
+
+// readDocs reads the docs of the next block into b. It is false at the end.
+func (in *mergeCursor) readDocs() (bool, error) {
+	s, b := &in.skip, &in.b
+	b.n = 0
+	if !s.advance() {
+		if s.bad {
+			return false, in.corrupt()
+		}
+		return false, nil
+	}
+	if readDocs(&b.docs, s.n, s.list[s.body:s.bodyTo], s.lo, s.last) < 0 {
+		return false, in.corrupt()
+	}
+	b.n = s.n
+	return true, nil
+}
+
+// readFreqs reads the freqs of the block in b.
+func (in *mergeCursor) readFreqs() error {
+	s, b := &in.skip, &in.b
+	body := s.list[s.body:s.bodyTo]
+	at := docsSize(body, s.n, s.lo, s.last)
+	if at < 0 || readFreqs(&b.freqs, s.n, body[at:]) < 0 {
+		return in.corrupt()
+	}
+	for _, f := range b.freqs[:b.n] {
+		if f == 0 || f > 1<<31 {
+			return in.corrupt()
+		}
+	}
+	return nil
+}
+
+// readPositions reads the positions of the block in b from bytes from … to of
+// the term's.
+func (in *mergeCursor) readPositions(from, to int) (err error) {
+	e, b := &in.terms.entry, &in.b
+	ok := true
+	if e.df == 1 && e.ttf <= inlinePositions {
+		b.pos = grow(b.pos, int(e.ttf))
+		ok = e.inlined(b.pos)
+	} else {
+		b.pos, ok = readAllPositions(b.pos, in.field.pos[e.posOff:][from:to], b.freqs[:b.n])
+	}
+	if !ok {
+		return in.corrupt()
+	}
+	return nil
+}
+
+// first reads the first block of a term with surviving docs, or leaves b empty.
+func (in *mergeCursor) first(positions bool) error {
+	e, b := &in.terms.entry, &in.b
+	b.pos = b.pos[:0]
+	in.last = e.df == 1
+	if !in.last {
+		in.skip.open(in.field, e)
+		return in.refill(positions)
+	}
+	in.at, in.posAt, b.n = 0, 0, 0
+	doc := in.docMap[e.doc]
+	if doc == Dropped {
+		return nil
+	}
+	b.n, b.docs[0], b.freqs[0] = 1, doc, uint32(e.ttf)
+	if !positions {
+		return nil
+	}
+	return in.readPositions(0, int(e.posLen))
+}
 
 // refill reads the next block with surviving docs, or leaves b empty.
 func (in *mergeCursor) refill(positions bool) error {
 	in.at, in.posAt, in.b.n = 0, 0, 0
-	for in.b.n == 0 {
-		ok, err := in.cur.nextBatch(&in.b, positions)
+	for in.b.n == 0 && !in.last {
+		ok, err := in.readDocs()
 		if err != nil || !ok {
 			return err
+		}
+		if err := in.readFreqs(); err != nil {
+			return err
+		}
+		if positions {
+			if err := in.readPositions(in.skip.posAt, in.skip.posTo); err != nil {
+				return err
+			}
 		}
 		in.renumber()
 	}
@@ -164,6 +364,13 @@ func (in *mergeCursor) refill(positions bool) error {
 // renumber maps the docs of b and drops the deleted ones.
 func (in *mergeCursor) renumber() {
 	b := &in.b
+	if !in.drops {
+		docs := b.docs[:b.n]
+		for i, d := range docs {
+			docs[i] = in.docMap[d]
+		}
+		return
+	}
 	n, from, to := 0, 0, 0
 	for i := range b.n {
 		f := int(b.freqs[i])
@@ -183,35 +390,33 @@ func (in *mergeCursor) renumber() {
 	}
 }
 
+// start fills the heads.
+func (m *mergeSource) start(positions bool) error {
+	m.ready = true
+	m.heads = m.heads[:0]
+	for _, i := range m.active {
+		in := m.live[i]
+		if err := in.first(positions); err != nil {
+			return err
+		}
+		if in.b.n > 0 {
+			m.heads = append(m.heads, in)
+			m.up(len(m.heads) - 1)
+		}
+	}
+	return nil
+}
+
 func (m *mergeSource) fill(b *batch, positions bool) error {
 	b.n, b.pos = 0, b.pos[:0]
 	if !m.ready {
-		m.ready = true
-		m.heads = m.heads[:0]
-		for i := range m.inputs {
-			in := &m.inputs[i]
-			if !in.active {
-				continue
-			}
-			if err := in.refill(positions); err != nil {
-				return err
-			}
-			if in.b.n > 0 {
-				m.heads = append(m.heads, in)
-				m.up(len(m.heads) - 1)
-			}
+		if err := m.start(positions); err != nil {
+			return err
 		}
 	}
 	for b.n < blockDocs && len(m.heads) > 0 {
 		in := m.heads[0]
-		f := in.b.freqs[in.at]
-		b.docs[b.n], b.freqs[b.n] = in.b.docs[in.at], f
-		b.n++
-		if positions {
-			b.pos = append(b.pos, in.b.pos[in.posAt:in.posAt+int(f)]...)
-			in.posAt += int(f)
-		}
-		in.at++
+		in.copyTo(b, m.limit(), positions)
 		if in.at == in.b.n {
 			if err := in.refill(positions); err != nil {
 				return err
@@ -224,6 +429,34 @@ func (m *mergeSource) fill(b *batch, positions bool) error {
 		m.down()
 	}
 	return nil
+}
+
+// limit returns the least doc that an input other than the first head has next.
+func (m *mergeSource) limit() uint32 {
+	limit := uint32(noDoc)
+	for _, h := range m.heads[1:min(3, len(m.heads))] {
+		limit = min(limit, h.doc())
+	}
+	return limit
+}
+
+// copyTo moves postings before doc limit, one at least, to b, which has room.
+func (in *mergeCursor) copyTo(b *batch, limit uint32, positions bool) {
+	from, n, f := in.at, b.n, 0
+	for {
+		b.docs[n&(blockDocs-1)], b.freqs[n&(blockDocs-1)] = in.b.docs[in.at], in.b.freqs[in.at]
+		f += int(in.b.freqs[in.at])
+		in.at++
+		n++
+		if in.at == in.b.n || n == blockDocs || in.b.docs[in.at] >= limit {
+			break
+		}
+	}
+	b.n += in.at - from
+	if positions {
+		b.pos = append(b.pos, in.b.pos[in.posAt:in.posAt+f]...)
+		in.posAt += f
+	}
 }
 
 func (in *mergeCursor) doc() uint32 { return in.b.docs[in.at] }
@@ -256,6 +489,8 @@ func (m *mergeSource) down() {
 		i = c
 	}
 }
+
+var zeroInverse = new([256]float32)
 
 // nextBatch reads the next block of a list as a whole.
 func (c *cursor) nextBatch(b *batch, positions bool) (bool, error) {

@@ -1,10 +1,10 @@
 package bm25
 
 import (
-	"bufio"
 	"encoding/binary"
 	"fmt"
 	"io"
+	"sync"
 
 	"github.com/quarrysearch/quarry/storage"
 )
@@ -18,222 +18,294 @@ const formatVersion = 1
 const dictBlock = 16
 
 // A source gives the postings of a field term by term, in ascending order of
-// terms and docs, twice. Builder and Merge are sources; so both write the
-// field with the same code, and the same postings give the same bytes.
+// terms and docs, as often as it is rewound. Builder and Merge are sources; so
+// both write the field with the same code, and the same postings give the same
+// bytes.
 type source interface {
 	rewind() error
-	// next moves to the next term.
-	next() (term []byte, ok bool, err error)
+	// docBytes is about the size of section docs.
+	docBytes() int64
+	// next moves to the next term and tells in how many docs it is, which may
+	// be none. io.EOF after the last.
+	next() (term []byte, df uint64, err error)
 	// fill reads the next postings of the term into b, a full block unless
 	// the list ends, n = 0 after the end; positions only if asked.
 	fill(b *batch, positions bool) error
 }
 
 // A fieldWriter writes the sections of a field: pos, docs, dict, norms, meta.
-// Sections are written one after the other, so the postings are read twice;
-// between the passes only lengths are kept, some bytes a term and block.
+// Sections are written one after the other, so section docs waits in memory
+// until pos is complete. Where it is too large for that, the postings are read
+// twice, and only the lengths of the blocks of positions are kept in between.
 type fieldWriter struct {
 	create func(section string) (io.Writer, error)
-	src    source
+	out    io.Writer // the open section
 	norms  []byte
-	b      batch
-	buf    []byte
-	plan   []byte // per term: df, total tf, bytes of positions of each block
-	dict   dictWriter
-	list   listWriter
 	stats  Stats
+
+	b    batch
+	buf  []byte // bytes for out
+	docs []byte // section docs, or what is not written of it yet
+	plan []byte // bytes of positions of each block
+	dict dictWriter
+	list listWriter
 }
+
+const (
+	// maxHeld is the size of section docs up to which it is held in memory.
+	maxHeld = 32 << 20
+
+	flushSize = 32 << 10 // bytes gathered before a write
+
+	// maxPooledField is the capacity up to which a writer's buffers are kept.
+	maxPooledField = 4 << 20
+)
+
+// fieldWriters keeps writers with their buffers.
+var fieldWriters = sync.Pool{New: func() any { return new(fieldWriter) }}
 
 // writeField writes all sections. norms has one byte for each doc up to the
 // last with the field.
 func writeField(create func(string) (io.Writer, error), src source, norms []byte) error {
-	w := &fieldWriter{create: create, src: src, norms: norms}
+	return writeFieldHeld(create, src, norms, maxHeld)
+}
+
+func writeFieldHeld(create func(string) (io.Writer, error), src source, norms []byte, held int64) error {
+	w := fieldWriters.Get().(*fieldWriter)
+	defer w.release()
+	w.create, w.norms = create, norms
 	for _, n := range norms {
 		if n != 0 {
 			w.stats.DocsWithField++
 		}
 	}
-	if err := w.section("pos", w.writePositions); err != nil {
+	if err := w.postings(src, src.docBytes() <= held); err != nil {
 		return err
 	}
-	if err := w.section("docs", w.writeDocs); err != nil {
-		return err
-	}
-	err := w.section("dict", func(out *bufio.Writer) error {
-		index, err := w.dict.finish()
-		if err != nil {
-			return err
-		}
-		out.Write(w.dict.blocks)
-		_, err = out.Write(index)
-		return err
-	})
+	index, err := w.dict.finish()
 	if err != nil {
 		return err
 	}
-	err = w.section("norms", func(out *bufio.Writer) error {
-		_, err := out.Write(norms)
-		return err
-	})
-	if err != nil {
+	if err := w.section("dict", w.dict.blocks, index); err != nil {
 		return err
 	}
-	return w.section("meta", w.writeMeta)
+	if err := w.section("norms", norms); err != nil {
+		return err
+	}
+	return w.section("meta", w.meta())
 }
 
-func (w *fieldWriter) section(name string, write func(*bufio.Writer) error) error {
+// release puts the writer back, without what belongs to others.
+func (w *fieldWriter) release() {
+	w.create, w.out, w.norms, w.stats = nil, nil, nil, Stats{}
+	if cap(w.buf)+cap(w.docs)+cap(w.plan)+cap(w.dict.blocks) > maxPooledField {
+		return
+	}
+	w.buf, w.docs, w.plan = w.buf[:0], w.docs[:0], w.plan[:0]
+	w.dict.reset()
+	w.list.clear()
+	fieldWriters.Put(w)
+}
+
+// section writes a whole section.
+func (w *fieldWriter) section(name string, parts ...[]byte) error {
 	out, err := w.create(name)
 	if err != nil {
 		return err
 	}
-	b := bufio.NewWriterSize(out, 1<<16)
-	if err := write(b); err != nil {
-		return err
-	}
-	return b.Flush()
-}
-
-// writePositions is the first pass. It also counts.
-func (w *fieldWriter) writePositions(out *bufio.Writer) error {
-	if err := w.src.rewind(); err != nil {
-		return err
-	}
-	var lens []int
-	for {
-		_, ok, err := w.src.next()
-		if err != nil {
+	for _, p := range parts {
+		if _, err := out.Write(p); err != nil {
 			return err
 		}
-		if !ok {
-			return nil
-		}
-		var df, ttf uint64
-		lens = lens[:0]
-		for {
-			if err := w.src.fill(&w.b, true); err != nil {
-				return err
-			}
-			n := w.b.n
-			if n > 0 {
-				df += uint64(n)
-				ttf += uint64(len(w.b.pos))
-				w.buf = w.buf[:0]
-				if n > 1 || df > 1 || ttf > inlinePositions {
-					w.buf = appendPositions(w.buf, w.b.freqs[:n], w.b.pos)
-				}
-				if _, err := out.Write(w.buf); err != nil {
-					return err
-				}
-				lens = append(lens, len(w.buf))
-			}
-			if n < blockDocs {
-				break
-			}
-		}
-		w.plan = binary.AppendUvarint(w.plan, df)
-		w.plan = binary.AppendUvarint(w.plan, ttf)
-		for _, n := range lens {
-			w.plan = binary.AppendUvarint(w.plan, uint64(n))
-		}
-		w.stats.TotalLength += ttf
-		w.stats.Postings += df
-		w.stats.PositionBytes += uint64(sum(lens))
 	}
+	return nil
 }
 
-func sum(v []int) (n int) {
-	for _, x := range v {
-		n += x
+// postings writes the sections pos and docs and fills the dictionary.
+func (w *fieldWriter) postings(src source, once bool) error {
+	var err error
+	if w.out, err = w.create("pos"); err != nil {
+		return err
 	}
-	return n
+	if once {
+		if err := w.pass(src, true, true); err != nil {
+			return err
+		}
+		if err := w.spill(&w.buf, 0); err != nil {
+			return err
+		}
+		return w.section("docs", w.docs)
+	}
+	if err := w.pass(src, true, false); err != nil {
+		return err
+	}
+	if err := w.spill(&w.buf, 0); err != nil {
+		return err
+	}
+	if w.out, err = w.create("docs"); err != nil {
+		return err
+	}
+	if err := w.pass(src, false, true); err != nil {
+		return err
+	}
+	return w.spill(&w.docs, 0)
 }
 
-// writeDocs is the second pass. It fills the dictionary in memory.
-func (w *fieldWriter) writeDocs(out *bufio.Writer) error {
-	if err := w.src.rewind(); err != nil {
+// spill writes b to the open section once it holds more than size bytes.
+func (w *fieldWriter) spill(b *[]byte, size int) error {
+	if len(*b) <= size {
+		return nil
+	}
+	_, err := w.out.Write(*b)
+	*b = (*b)[:0]
+	return err
+}
+
+// pass reads all postings once and writes their positions, or their docs and
+// the dictionary, or both.
+func (w *fieldWriter) pass(src source, positions, docs bool) error {
+	if err := src.rewind(); err != nil {
 		return err
 	}
 	plan := storage.NewDecoder("plan", 0, w.plan)
 	for {
-		term, ok, err := w.src.next()
+		term, df, err := src.next()
+		if err == io.EOF {
+			return nil
+		}
 		if err != nil {
 			return err
 		}
-		if !ok {
-			w.stats.DocBytes = w.dict.docsOff
-			return plan.Err()
-		}
-		df, ttf := plan.Uvarint(), plan.Uvarint()
-		if df == 0 {
+		switch {
+		case df == 0:
 			continue
+		case !docs:
+			err = w.planTerm(src, df)
+		case df == 1:
+			err = w.single(src, term, positions, plan)
+		default:
+			err = w.several(src, term, df, positions, plan)
 		}
-		w.stats.Terms++
-		if df == 1 {
-			if err := w.writeSingle(term, ttf, plan); err != nil {
-				return err
-			}
-			continue
+		if err == nil && positions {
+			err = w.spill(&w.buf, flushSize)
+		} else if err == nil {
+			err = w.spill(&w.docs, flushSize)
 		}
-		list, posLen, err := w.encodeList(df, plan)
 		if err != nil {
 			return err
 		}
-		if _, err := out.Write(list); err != nil {
-			return err
-		}
-		w.dict.add(term, entry{df: df, ttf: ttf, docsLen: uint64(len(list)), posLen: posLen})
 	}
 }
 
-// writeSingle adds a term of one doc, which lies in the dictionary alone.
-func (w *fieldWriter) writeSingle(term []byte, ttf uint64, plan *storage.Decoder) error {
-	posLen := plan.Uvarint()
-	if err := w.src.fill(&w.b, ttf <= inlinePositions); err != nil {
-		return err
+// planTerm writes the positions of a term and notes the bytes of each block.
+func (w *fieldWriter) planTerm(src source, df uint64) error {
+	for at := uint64(0); at < df; at += blockDocs {
+		if err := w.fill(src, true, min(df-at, blockDocs)); err != nil {
+			return err
+		}
+		w.plan = binary.AppendUvarint(w.plan, w.positions(df))
 	}
-	if w.b.n != 1 || uint64(w.b.freqs[0]) != ttf {
-		return errChanged
-	}
-	e := entry{df: 1, ttf: ttf, doc: w.b.docs[0], posLen: posLen}
-	if ttf <= inlinePositions {
-		e.inline = w.b.pos
-	}
-	w.dict.add(term, e)
 	return nil
 }
 
-var errChanged = fmt.Errorf("%w: a merge input changed between two passes", storage.ErrCorrupt)
+var errChanged = fmt.Errorf("%w: a list of postings is not as long as promised, or changed while it was read", storage.ErrCorrupt)
 
-// encodeList encodes the postings list of a term of two or more docs.
-func (w *fieldWriter) encodeList(df uint64, plan *storage.Decoder) (list []byte, posLen uint64, err error) {
+// fill reads the next n postings of the term at hand.
+func (w *fieldWriter) fill(src source, positions bool, n uint64) error {
+	if err := src.fill(&w.b, positions); err != nil {
+		return err
+	}
+	if uint64(w.b.n) != n {
+		return errChanged
+	}
+	return nil
+}
+
+// positions appends the positions of the block to buf, unless they belong into
+// the dictionary, and returns their bytes.
+func (w *fieldWriter) positions(df uint64) uint64 {
+	if df == 1 && len(w.b.pos) <= inlinePositions {
+		return 0
+	}
+	from := len(w.buf)
+	w.buf = appendPositions(w.buf, w.b.freqs[:w.b.n], w.b.pos)
+	n := uint64(len(w.buf) - from)
+	w.stats.PositionBytes += n
+	return n
+}
+
+// single adds a term of one doc, which lies in the dictionary alone.
+func (w *fieldWriter) single(src source, term []byte, positions bool, plan *storage.Decoder) error {
+	var posLen uint64
+	if !positions {
+		posLen = plan.Uvarint()
+	}
+	// Without a length there are few positions, or there is no plan yet.
+	if err := w.fill(src, posLen == 0, 1); err != nil {
+		return err
+	}
+	if positions {
+		posLen = w.positions(1)
+	}
+	e := entry{df: 1, ttf: uint64(w.b.freqs[0]), doc: w.b.docs[0], posLen: posLen}
+	if (e.ttf <= inlinePositions) != (posLen == 0) {
+		return errChanged
+	}
+	if posLen == 0 {
+		e.inline = w.b.pos
+	}
+	w.add(term, &e)
+	return plan.Err()
+}
+
+// several adds a term of two or more docs.
+func (w *fieldWriter) several(src source, term []byte, df uint64, positions bool, plan *storage.Decoder) error {
+	e := entry{df: df}
 	l := &w.list
 	l.reset(df)
 	for range l.blocks {
-		if err := w.src.fill(&w.b, false); err != nil {
-			return nil, 0, err
+		if err := w.fill(src, positions, uint64(l.blockLen())); err != nil {
+			return err
 		}
-		if w.b.n != l.blockLen() {
-			return nil, 0, errChanged
+		var n uint64
+		if positions {
+			n = w.positions(df)
+			e.ttf += uint64(len(w.b.pos))
+		} else {
+			n = plan.Uvarint()
+			for _, f := range w.b.freqs[:w.b.n] {
+				e.ttf += uint64(f)
+			}
 		}
-		n := plan.Uvarint()
-		posLen += n
+		e.posLen += n
 		l.add(&w.b, n, w.norms)
 	}
-	return l.finish(), posLen, nil
+	from := len(w.docs)
+	w.docs = l.finish(w.docs)
+	e.docsLen = uint64(len(w.docs) - from)
+	w.add(term, &e)
+	return plan.Err()
 }
 
-func (w *fieldWriter) writeMeta(out *bufio.Writer) error {
+func (w *fieldWriter) add(term []byte, e *entry) {
+	w.stats.Terms++
+	w.stats.Postings += e.df
+	w.stats.TotalLength += e.ttf
+	w.stats.DocBytes += e.docsLen
+	w.dict.add(term, e)
+}
+
+func (w *fieldWriter) meta() []byte {
 	s := &w.stats
-	b := make([]byte, 0, 64)
-	b = storage.AppendUvarint(b, formatVersion)
+	b := storage.AppendUvarint(w.buf[:0], formatVersion)
 	for _, v := range []uint64{
 		uint64(len(w.norms)), uint64(s.DocsWithField), s.TotalLength, s.Terms, s.Postings,
 		w.dict.size, s.DocBytes, s.PositionBytes,
 	} {
 		b = storage.AppendUvarint(b, v)
 	}
-	_, err := out.Write(b)
-	return err
+	w.buf = b
+	return b
 }
 
 // A listWriter encodes one postings list; format.md draws it.
@@ -246,7 +318,6 @@ type listWriter struct {
 	body     []byte // docs and freqs of one block
 	group    []byte // blocks of the open group
 	list     []byte // finished groups
-	out      []byte
 	groupLow uint32 // first doc the open group may hold
 	groupPos uint64 // bytes of positions of the open group
 
@@ -304,11 +375,17 @@ func (l *listWriter) endGroup(last uint32) {
 	l.groupLow, l.groupPos = last+1, 0
 }
 
-func (l *listWriter) finish() []byte {
-	if l.blocks == 1 {
-		return l.list
+// finish appends the list to dst.
+func (l *listWriter) finish(dst []byte) []byte {
+	if l.blocks > 1 {
+		dst = appendImpacts(dst, l.listSet.take(groupImpacts))
 	}
-	l.out = appendImpacts(l.out[:0], l.listSet.take(groupImpacts))
-	l.out = append(l.out, l.list...)
-	return l.out
+	return append(dst, l.list...)
+}
+
+// clear empties what a failed list has left behind.
+func (l *listWriter) clear() {
+	for _, s := range []*impactSet{&l.blockSet, &l.groupSet, &l.listSet} {
+		s.take(groupImpacts)
+	}
 }

@@ -93,9 +93,10 @@ func prepare(sc *schema, ops []op) (*prepared, error) {
 	c := checker{sc: sc}
 	p := &prepared{base: sc}
 	slot := make(map[string]int, len(ops)) // id → place in docs, -1 deleted
-	var docs []segment.Doc
+	docs := make([]segment.Doc, 0, len(ops))
 	for i := range ops {
 		o := &ops[i]
+		c.left = len(ops) - i
 		switch o.kind {
 		case opPut:
 			d, err := c.check(&o.doc)
@@ -139,6 +140,7 @@ func prepare(sc *schema, ops []op) (*prepared, error) {
 // settle sorts the outcome by id.
 func (p *prepared) settle(docs []segment.Doc, slot map[string]int) {
 	sorted := true
+	p.docs = docs[:0]
 	for i := range docs {
 		if slot[docs[i].ID] != i {
 			continue // overwritten or deleted later in the batch
@@ -209,6 +211,24 @@ type checker struct {
 	sc    *schema
 	types map[string]filter.Type // over sc's
 	arena []byte                 // stored documents
+	left  int                    // operations to come, this one included
+}
+
+// arenaDocs is the number of documents that share a piece of memory.
+const arenaDocs = 64
+
+// room makes room in the arena for a stored document, and for more like it.
+func (c *checker) room(d *segment.Doc) {
+	n := 16
+	for i := range d.Texts {
+		n += len(d.Texts[i].Field) + len(d.Texts[i].Text) + 8
+	}
+	for i := range d.Metas {
+		n += len(d.Metas[i].Field) + d.Metas[i].Value.SizeHint() + 4
+	}
+	if cap(c.arena)-len(c.arena) < n {
+		c.arena = make([]byte, 0, n*max(1, min(c.left, arenaDocs)))
+	}
 }
 
 func (c *checker) typeOf(field string) (filter.Type, bool) {
@@ -254,6 +274,7 @@ func (c *checker) check(d *Document) (segment.Doc, error) {
 	if err := c.metas(d, &out); err != nil {
 		return out, fmt.Errorf("document %q: %w", d.ID, err)
 	}
+	c.room(&out)
 	start := len(c.arena)
 	c.arena = segment.AppendStored(c.arena, out.Texts, out.Metas)
 	out.Stored = c.arena[start:len(c.arena):len(c.arena)]

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"slices"
-	"sync"
 
 	"github.com/RoaringBitmap/roaring/v2"
 
@@ -29,29 +28,13 @@ func (st *state) memoryBytes() int64 {
 	return n
 }
 
-var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
-
-// maxPooledBuffer is the largest buffer kept for the next segment.
-const maxPooledBuffer = 8 << 20
-
-// inMemory collects the bytes that write makes as a memory segment.
-func (ix *Index) inMemory(sc *schema, write func(*storage.SegmentWriter) error) (*handle, error) {
-	buf := buffers.Get().(*bytes.Buffer)
-	defer func() {
-		if buf.Cap() <= maxPooledBuffer {
-			buf.Reset()
-			buffers.Put(buf)
-		}
-	}()
-	w := storage.NewSegmentWriter(buf)
+// inMemory opens what write writes as a memory segment, of about hint bytes.
+func (ix *Index) inMemory(sc *schema, hint int64, write func(*storage.SegmentWriter) error) (*handle, error) {
+	w := storage.NewMemorySegmentWriter(hint)
 	if err := write(w); err != nil {
 		return nil, err
 	}
-	if _, err := w.Finish(); err != nil {
-		return nil, err
-	}
-	// A copy of the exact size, aligned by ParseSegment when it is not.
-	file, err := storage.ParseSegment("mutable segment", bytes.Clone(buf.Bytes()))
+	file, err := w.Memory("mutable segment")
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +42,7 @@ func (ix *Index) inMemory(sc *schema, write func(*storage.SegmentWriter) error) 
 	if err != nil {
 		return nil, err
 	}
-	return newHandle(s, "mutable", 0, int64(buf.Len())), nil
+	return newHandle(s, "mutable", 0, file.Info().Size), nil
 }
 
 // memorySegment makes a memory segment of docs, in order of id; nil for none.
@@ -67,7 +50,14 @@ func (ix *Index) memorySegment(ctx context.Context, sc *schema, docs []segment.D
 	if len(docs) == 0 {
 		return nil, nil
 	}
-	return ix.inMemory(sc, func(w *storage.SegmentWriter) error {
+	hint := int64(0)
+	for i := range docs {
+		hint += int64(2*len(docs[i].Stored) + 64)
+		for _, v := range docs[i].Vectors {
+			hint += int64(5 * len(v.Vec)) // with codes of a byte
+		}
+	}
+	return ix.inMemory(sc, hint, func(w *storage.SegmentWriter) error {
 		return segment.Write(ctx, w, sc.seg, docs, segment.Options{Memory: true, Threads: ix.o.Threads})
 	})
 }

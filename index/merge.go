@@ -15,9 +15,8 @@ import (
 // How segments are merged: those of about one size together, so that each
 // document is rewritten about once a tier.
 const (
-	memoryTier    = 8       // memory segments of one tier, each tier 8 times the last
-	memoryFloor   = 1 << 10 // bytes of the lowest tier
-	memoryLargest = 16      // a memory segment of 1/16 of the budget waits for the flush
+	memoryTier    = 8  // memory segments of one tier, each of 8 times the docs of the last
+	memoryLargest = 16 // a memory segment of 1/16 of the budget waits for the flush
 	fileTier      = 4
 	fileFloor     = 1 << 20
 	maxDeadPart   = 5 // a file segment is rewritten when over 1/5 of its docs are dead
@@ -60,7 +59,7 @@ func (ix *Index) fullMemoryTier() (*state, []*view) {
 	tiers := make(map[int][]*view)
 	for _, v := range ix.cur.memory() {
 		if !ix.flushing[v.h] && v.h.size < ix.o.MutableBytes/memoryLargest {
-			t := tier(v.h.size, memoryFloor, memoryTier)
+			t := tier(int64(v.live), 1, memoryTier)
 			tiers[t] = append(tiers[t], v)
 		}
 	}
@@ -78,7 +77,11 @@ func (ix *Index) mergeMemory(ctx context.Context, st *state, in []*view) error {
 	var h *handle
 	if liveDocs(in) > 0 {
 		var err error
-		h, err = ix.inMemory(st.schema, func(w *storage.SegmentWriter) error {
+		hint := int64(0)
+		for _, v := range in {
+			hint += v.h.size
+		}
+		h, err = ix.inMemory(st.schema, hint, func(w *storage.SegmentWriter) error {
 			maps, _, err = segment.Merge(ctx, w, st.schema.seg, inputs(in), segment.Options{Memory: true, Threads: ix.o.Threads})
 			return err
 		})

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"sync"
 
 	"github.com/cespare/xxhash/v2"
@@ -60,16 +61,32 @@ type DocWriter struct {
 	mode   DocMode
 	err    error
 
-	lens  []byte // varint lengths of the docs in the open block
-	body  []byte // their bytes
 	n     int    // docs in the open block
 	first uint32 // its first doc
 	docs  uint32 // docs added
 	off   uint64 // bytes of data written
+	*docBuffers
+}
 
-	block  []byte // scratch: lens and body together
-	packed []byte // scratch: the block compressed
+// docBuffers is the working space of a DocWriter, kept from one to the next.
+type docBuffers struct {
+	lens   []byte // varint lengths of the docs in the open block
+	body   []byte // their bytes
+	block  []byte // lens and body together
+	packed []byte // the block compressed; the index section at the end
 	index  []docBlockEntry
+}
+
+var docBufferPool = sync.Pool{New: func() any { return new(docBuffers) }}
+
+// release gives the buffers back unless a large document has blown them up.
+func (w *DocWriter) release() {
+	b := w.docBuffers
+	w.docBuffers = &docBuffers{} // of a writer that is used after its end
+	if cap(b.body)+cap(b.block)+cap(b.packed) <= 1<<20 {
+		b.lens, b.body, b.index = b.lens[:0], b.body[:0], b.index[:0]
+		docBufferPool.Put(b)
+	}
 }
 
 // docBlockEntry is what the index section says about a block.
@@ -90,7 +107,7 @@ func NewDocWriter(create func(section string) (io.Writer, error), mode DocMode) 
 	if err != nil {
 		return nil, err
 	}
-	return &DocWriter{create: create, w: w, mode: mode}, nil
+	return &DocWriter{create: create, w: w, mode: mode, docBuffers: docBufferPool.Get().(*docBuffers)}, nil
 }
 
 // Add stores the next doc: the first call is doc 0. It keeps no reference to
@@ -116,7 +133,7 @@ func (w *DocWriter) Add(doc []byte) error {
 	return w.err
 }
 
-// Finish writes the last block and the index section.
+// Finish writes the last block and the index section. The writer is done.
 func (w *DocWriter) Finish() error {
 	w.endBlock()
 	if w.err != nil {
@@ -127,7 +144,7 @@ func (w *DocWriter) Finish() error {
 		w.err = err
 		return err
 	}
-	b := make([]byte, 0, docsHeaderSize+docIndexEntry*(len(w.index)+1))
+	b := slices.Grow(w.packed[:0], docsHeaderSize+docIndexEntry*(len(w.index)+1))
 	b = AppendU32(b, docsVersion)
 	b = AppendU32(b, uint32(w.mode))
 	b = AppendU32(b, w.docs)
@@ -143,6 +160,8 @@ func (w *DocWriter) Finish() error {
 		b = AppendU32(b, e.sum)
 	}
 	_, w.err = out.Write(b)
+	w.packed = b
+	w.release()
 	return w.err
 }
 
@@ -150,26 +169,37 @@ func (w *DocWriter) endBlock() {
 	if w.n == 0 || w.err != nil {
 		return
 	}
-	w.block = append(append(w.block[:0], w.lens...), w.body...)
-	e := docBlockEntry{off: w.off, first: w.first, size: uint32(len(w.block))}
-	stored := w.block
-	if w.mode == DocZstd {
-		enc := docEncoders.Get().(*zstd.Encoder)
-		w.packed = enc.EncodeAll(w.block, w.packed[:0])
-		docEncoders.Put(enc)
-		if len(w.packed) < len(w.block) && len(w.block) <= docMaxRatio*len(w.packed) {
-			stored = w.packed
-			e.size |= docBlockZstd
+	e := docBlockEntry{off: w.off, first: w.first, size: uint32(len(w.lens) + len(w.body))}
+	if w.mode == DocRaw {
+		if _, w.err = w.w.Write(w.lens); w.err == nil {
+			_, w.err = w.w.Write(w.body)
 		}
-		e.sum = uint32(xxhash.Sum64(stored))
+		w.off += uint64(e.size)
+	} else {
+		w.writePacked(&e)
 	}
-	if _, w.err = w.w.Write(stored); w.err != nil {
+	if w.err != nil {
 		return
 	}
-	w.off += uint64(len(stored))
 	w.index = append(w.index, e)
 	w.lens, w.body = w.lens[:0], w.body[:0]
 	w.n, w.first = 0, w.docs
+}
+
+// writePacked writes the open block with its sum, compressed where that pays.
+func (w *DocWriter) writePacked(e *docBlockEntry) {
+	w.block = append(append(w.block[:0], w.lens...), w.body...)
+	stored := w.block
+	enc := docEncoders.Get().(*zstd.Encoder)
+	w.packed = enc.EncodeAll(w.block, w.packed[:0])
+	docEncoders.Put(enc)
+	if len(w.packed) < len(w.block) && len(w.block) <= docMaxRatio*len(w.packed) {
+		stored = w.packed
+		e.size |= docBlockZstd
+	}
+	e.sum = uint32(xxhash.Sum64(stored))
+	_, w.err = w.w.Write(stored)
+	w.off += uint64(len(stored))
 }
 
 // Encoders and decoders carry tables of some 100 KiB and are worth keeping.

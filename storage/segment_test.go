@@ -150,6 +150,54 @@ func TestSegmentInMemory(t *testing.T) {
 	}
 }
 
+// TestMemorySegment writes the same sections to a file and to memory.
+func TestMemorySegment(t *testing.T) {
+	w := NewMemorySegmentWriter(100)
+	var want []testSection
+	for i, n := range []int{0, 1, 64, 65, 3000, hashChunk + 1} {
+		want = append(want, testSection{fmt.Sprintf("s/%d", i), randomBytes(uint64(i), n)})
+		out, err := w.Section(want[i].name)
+		must(t, err)
+		_, err = out.Write(want[i].data)
+		must(t, err)
+	}
+	if _, err := w.Section("s/1"); !errors.Is(err, ErrInvalid) {
+		t.Fatal(err)
+	}
+	if _, err := w.Memory("m"); !errors.Is(err, ErrInvalid) {
+		t.Fatal("the error does not stick:", err)
+	}
+	w = NewMemorySegmentWriter(0)
+	for _, x := range want {
+		out, err := w.Section(x.name)
+		must(t, err)
+		_, err = out.Write(x.data)
+		must(t, err)
+	}
+	s, err := w.Memory("m")
+	must(t, err)
+	data, _ := buildSegment(t, want...)
+	file, err := ParseSegment("file", data)
+	must(t, err)
+	for i, x := range file.Sections() {
+		got, ok := s.Section(x.Name)
+		if !ok || !bytes.Equal(got, want[i].data) || uintptrOf(got)%SectionAlign != 0 || s.Sections()[i].Offset != x.Offset {
+			t.Fatalf("section %q", x.Name)
+		}
+	}
+	must(t, s.Verify(t.Context()))
+	must(t, s.Release())
+	if _, err := w.Section("late"); err == nil {
+		t.Fatal("a section after the end")
+	}
+	if _, err := NewMemorySegmentWriter(0).Finish(); !errors.Is(err, ErrInvalid) {
+		t.Fatal(err)
+	}
+	if _, err := NewSegmentWriter(new(bytes.Buffer)).Memory("m"); !errors.Is(err, ErrInvalid) {
+		t.Fatal(err)
+	}
+}
+
 func TestSegmentWriterMisuse(t *testing.T) {
 	w := NewSegmentWriter(io.Discard)
 	a, err := w.Section("a")

@@ -1,9 +1,11 @@
 package storage
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"io"
+	"sync"
 
 	"github.com/cespare/xxhash/v2"
 )
@@ -59,29 +61,86 @@ type tocEntry struct {
 }
 
 // A SegmentWriter writes a segment in one pass: sections one after the other,
-// then the TOC and the footer. It buffers, so w may be a bare file. The first
-// error sticks. It is used by one goroutine.
+// then the TOC and the footer, or a segment that stays in memory, which needs
+// neither. It buffers, so w may be a bare file. The first error sticks. It is
+// used by one goroutine.
 type SegmentWriter struct {
-	w     io.Writer
-	buf   []byte // not written yet
-	off   int64  // bytes written and buffered
+	w     io.Writer // nil: into buf alone, without checksums
+	buf   []byte    // not written yet
+	off   int64     // bytes written and buffered
 	toc   []tocEntry
-	names map[string]bool
+	names map[string]int // section → place in toc
 	cur   *sectionWriter // open section, or nil
 	err   error
 }
 
-const segmentBuffer = 256 << 10
+const (
+	segmentBuffer = 256 << 10
+
+	usualSections = 32 // of a segment of two texts and six metadata fields
+
+	// maxPooledSegment is the largest buffer kept for the next segment.
+	maxPooledSegment = 8 << 20
+)
+
+// segmentBuffers keeps the buffers of finished writers, as *[]byte.
+var segmentBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // NewSegmentWriter returns a writer of a segment to w, which gets the bytes
 // in order from the first.
 func NewSegmentWriter(w io.Writer) *SegmentWriter {
-	s := &SegmentWriter{w: w, names: make(map[string]bool)}
+	s := &SegmentWriter{
+		w: w, buf: *segmentBuffers.Get().(*[]byte),
+		toc: make([]tocEntry, 0, usualSections), names: make(map[string]int, usualSections),
+	}
 	var h [segmentHeaderSize]byte
 	copy(h[:], segmentMagic)
 	binary.LittleEndian.PutUint32(h[8:], segmentVersion)
 	s.write(h[:])
 	return s
+}
+
+// NewMemorySegmentWriter returns a writer of a segment that Memory opens: its
+// sections hold the same bytes as in a file, and have no checksums. hint is
+// about its size in bytes, 0 when not known.
+func NewMemorySegmentWriter(hint int64) *SegmentWriter {
+	w := NewSegmentWriter(nil)
+	if int64(cap(w.buf)) < hint {
+		w.buf = append(make([]byte, 0, hint), w.buf...)
+	}
+	return w
+}
+
+// Memory ends the last section and opens what a NewMemorySegmentWriter has
+// written, called name in errors, as a copy of just its size. Verify has no
+// checksums to compare, Info no hash. The segment has one reference, the
+// caller's; the writer is done.
+func (s *SegmentWriter) Memory(name string) (*Segment, error) {
+	s.endSection()
+	s.pad()
+	if s.err == nil && s.w != nil {
+		s.err = Invalidf("segment %s is written to a file", name)
+	}
+	if s.err != nil {
+		return nil, s.err
+	}
+	data := bytes.Clone(s.buf)
+	if uintptrOf(data)%SectionAlign != 0 {
+		data = alignedCopy(data)
+	}
+	m := &Segment{name: name, info: SegmentInfo{Size: s.off}, data: data, toc: s.toc, index: s.names, unsummed: true}
+	m.refs.Store(1)
+	s.done()
+	return m, nil
+}
+
+// done gives the buffer back; nothing can be written after it.
+func (s *SegmentWriter) done() {
+	if b := s.buf[:0]; cap(b) > 0 && cap(b) <= maxPooledSegment {
+		segmentBuffers.Put(&b)
+	}
+	s.buf, s.toc, s.names = nil, nil, nil
+	s.err = errors.New("storage: segment writer used after its end")
 }
 
 // Section ends the section before and starts one called name, 1 to 255 bytes
@@ -93,15 +152,20 @@ func (s *SegmentWriter) Section(name string) (io.Writer, error) {
 	case s.err != nil:
 	case name == "" || len(name) > maxSectionName:
 		s.err = Invalidf("section name %q: want 1 to %d bytes", name, maxSectionName)
-	case s.names[name]:
-		s.err = Invalidf("section %q written twice", name)
+	default:
+		if _, twice := s.names[name]; twice {
+			s.err = Invalidf("section %q written twice", name)
+		}
 	}
 	if s.err != nil {
 		return nil, s.err
 	}
 	s.pad()
-	s.names[name] = true
-	s.cur = &sectionWriter{s: s, name: name, start: s.off, whole: xxhash.New(), chunk: xxhash.New()}
+	s.names[name] = len(s.toc)
+	s.cur = &sectionWriter{s: s, name: name, start: s.off}
+	if s.w != nil {
+		s.cur.sums = newSectionSums()
+	}
 	return s.cur, s.err
 }
 
@@ -109,6 +173,9 @@ func (s *SegmentWriter) Section(name string) (io.Writer, error) {
 // then complete but not durable: syncing it is the caller's.
 func (s *SegmentWriter) Finish() (SegmentInfo, error) {
 	s.endSection()
+	if s.err == nil && s.w == nil {
+		s.err = Invalidf("segment in memory is not finished but opened")
+	}
 	s.pad()
 	tocOff := s.off
 	toc := appendTOC(nil, s.toc)
@@ -131,7 +198,7 @@ func (s *SegmentWriter) Finish() (SegmentInfo, error) {
 	if s.err != nil {
 		return SegmentInfo{}, s.err
 	}
-	s.err = errors.New("storage: segment writer used after Finish")
+	s.done()
 	return SegmentInfo{Size: size, Hash: hash}, nil
 }
 
@@ -161,25 +228,21 @@ func chunkCount(size int64) int64 {
 	return (size-1)/hashChunk + 1
 }
 
-func (s *SegmentWriter) pad() {
-	var zero [SectionAlign]byte
-	s.write(zero[:-s.off&(SectionAlign-1)])
-}
+var zeros [SectionAlign]byte
+
+func (s *SegmentWriter) pad() { s.write(zeros[:-s.off&(SectionAlign-1)]) }
 
 func (s *SegmentWriter) write(p []byte) {
 	if s.err != nil {
 		return
 	}
 	s.off += int64(len(p))
-	if len(s.buf)+len(p) > segmentBuffer {
+	if s.w != nil && len(s.buf)+len(p) > segmentBuffer {
 		s.flush()
 		if len(p) >= segmentBuffer {
 			s.writeOut(p)
 			return
 		}
-	}
-	if s.buf == nil {
-		s.buf = make([]byte, 0, segmentBuffer)
 	}
 	s.buf = append(s.buf, p...)
 }
@@ -206,24 +269,19 @@ func (s *SegmentWriter) endSection() {
 		return
 	}
 	s.cur = nil
-	e := tocEntry{SectionInfo: SectionInfo{Name: c.name, Offset: c.start, Size: s.off - c.start, Hash: c.whole.Sum64()}}
-	if n := chunkCount(e.Size); n > 0 {
-		if int64(len(c.chunks)) < n {
-			c.chunks = append(c.chunks, c.chunk.Sum64())
-		}
-		e.chunks = c.chunks
+	e := tocEntry{SectionInfo: SectionInfo{Name: c.name, Offset: c.start, Size: s.off - c.start}}
+	if c.sums != nil {
+		e.Hash = c.sums.whole.Sum64()
+		e.chunks = c.sums.finish(e.Size)
 	}
 	s.toc = append(s.toc, e)
 }
 
 type sectionWriter struct {
-	s      *SegmentWriter
-	name   string
-	start  int64
-	whole  *xxhash.Digest // of the section so far
-	chunk  *xxhash.Digest // of the MiB being written
-	filled int            // bytes in chunk
-	chunks []uint64       // of the MiBs complete
+	s     *SegmentWriter
+	name  string
+	start int64
+	sums  *sectionSums // nil in memory
 }
 
 func (c *sectionWriter) Write(p []byte) (int, error) {
@@ -233,23 +291,66 @@ func (c *sectionWriter) Write(p []byte) (int, error) {
 	if c.s.err != nil {
 		return 0, c.s.err
 	}
-	c.whole.Write(p)
-	for rest := p; len(rest) > 0; {
-		n := min(len(rest), hashChunk-c.filled)
-		c.chunk.Write(rest[:n])
-		c.filled += n
-		rest = rest[n:]
-		if c.filled == hashChunk {
-			c.chunks = append(c.chunks, c.chunk.Sum64())
-			c.chunk.Reset()
-			c.filled = 0
-		}
+	if c.sums != nil {
+		c.sums.add(p)
 	}
 	c.s.write(p)
 	if c.s.err != nil {
 		return 0, c.s.err
 	}
 	return len(p), nil
+}
+
+// sectionSums are the checksums of a section being written. In its first MiB
+// that of the whole section is that of the chunk as well.
+type sectionSums struct {
+	whole  xxhash.Digest // of the section so far
+	chunk  xxhash.Digest // of the MiB being written, from the second on
+	filled int           // bytes in that MiB
+	chunks []uint64      // of the MiBs complete
+}
+
+func newSectionSums() *sectionSums {
+	h := new(sectionSums)
+	h.whole.Reset()
+	h.chunk.Reset()
+	return h
+}
+
+func (h *sectionSums) add(p []byte) {
+	for len(p) > 0 {
+		n := min(len(p), hashChunk-h.filled)
+		h.whole.Write(p[:n])
+		if len(h.chunks) > 0 {
+			h.chunk.Write(p[:n])
+		}
+		h.filled += n
+		p = p[n:]
+		if h.filled == hashChunk {
+			h.endChunk()
+		}
+	}
+}
+
+func (h *sectionSums) endChunk() {
+	d := &h.chunk
+	if len(h.chunks) == 0 {
+		d = &h.whole
+	}
+	h.chunks = append(h.chunks, d.Sum64())
+	h.chunk.Reset()
+	h.filled = 0
+}
+
+// finish returns the checksums of the MiBs of a section of size bytes.
+func (h *sectionSums) finish(size int64) []uint64 {
+	if chunkCount(size) == 0 {
+		return nil
+	}
+	if h.filled > 0 {
+		h.endChunk()
+	}
+	return h.chunks
 }
 
 // CreateSegment writes the segment file path by calling write, and syncs it.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/clipperhouse/uax29/v2/words"
 	"golang.org/x/text/cases"
@@ -112,6 +113,28 @@ func TestStemLendsItsBuffer(t *testing.T) {
 			if want := env.Current(); want != "" && string(s.buf) != want {
 				t.Fatalf("%s: %q gives %q, a new environment %q", l.name, word, s.buf, want)
 			}
+		}
+	}
+}
+
+// TestClassify compares the short cuts of classify with the tables of unicode.
+func TestClassify(t *testing.T) {
+	for r := rune(utf8.RuneSelf); r <= unicode.MaxRune; r++ {
+		want := charOther
+		switch {
+		case unicode.IsUpper(r):
+			want = charUpper
+		case unicode.IsLower(r):
+			want = charLower
+		case unicode.IsLetter(r), unicode.IsMark(r):
+		case unicode.Is(unicode.Nd, r):
+			want = charDigit
+		case unicode.Is(unicode.Pc, r), r == '\u2024', r == '\ufe52', r == '\uff0e', r == '\uff1a', r == '\ufe55':
+			want = charSeparator
+		}
+		text := string(r)
+		if got, w := charAt(text, 0, len(text)); got != want && utf8.ValidRune(r) || classify(r) != want || w != len(text) {
+			t.Fatalf("%U is %d, want %d", r, got, want)
 		}
 	}
 }

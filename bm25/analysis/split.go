@@ -174,16 +174,12 @@ func (s *Scratch) cut(text string, start, end int) {
 	s.pieces = s.pieces[:0]
 	from := start
 	prev := charSeparator
+	class, w := charAt(text, start, end)
 	for i := start; i < end; {
-		r, w := utf8.DecodeRuneInString(text[i:end])
-		c := classify(r)
+		next, nw := charAt(text, i+w, end)
+		c := class
 		if c == charSeparator && pointAt(text, i, w, end) {
 			c = charPoint
-		}
-		next := charSeparator
-		if i+w < end {
-			nr, _ := utf8.DecodeRuneInString(text[i+w : end])
-			next = classify(nr)
 		}
 		boundary := false
 		switch {
@@ -200,8 +196,8 @@ func (s *Scratch) cut(text string, start, end int) {
 			}
 			from = i
 		}
-		prev = c
 		i += w
+		prev, class, w = c, next, nw
 	}
 	if prev != charSeparator && from < end {
 		s.pieces = append(s.pieces, piece{from, end})
@@ -213,14 +209,9 @@ func (s *Scratch) cut(text string, start, end int) {
 func (s *Scratch) survey(text string, start, end int) (joints, humps int, lone bool) {
 	prev := charSeparator
 	run := 0 // letters since the last boundary
+	c, w := charAt(text, start, end)
 	for i := start; i < end; {
-		r, w := utf8.DecodeRuneInString(text[i:end])
-		c := classify(r)
-		next := charSeparator
-		if i+w < end {
-			nr, _ := utf8.DecodeRuneInString(text[i+w : end])
-			next = classify(nr)
-		}
+		next, nw := charAt(text, i+w, end)
 		hump := isHump(prev, c, next)
 		if hump {
 			humps++
@@ -228,7 +219,7 @@ func (s *Scratch) survey(text string, start, end int) (joints, humps int, lone b
 		}
 		switch {
 		case c == charSeparator:
-			if i > start && i+w < end && !pointAt(text, i, w, end) && r == '_' {
+			if i > start && i+w < end && text[i] == '_' {
 				joints++
 			}
 			run = 0
@@ -239,8 +230,8 @@ func (s *Scratch) survey(text string, start, end int) (joints, humps int, lone b
 		default:
 			run++
 		}
-		prev = c
 		i += w
+		prev, c, w = c, next, nw
 	}
 	return joints, humps, lone || humps > 0 && run == 1
 }
@@ -255,6 +246,30 @@ func pointAt(text string, i, w, end int) bool {
 	return i > 0 && i+w < end && text[i] != '_' &&
 		asciiClass[text[i-1]] == asciiDigit && asciiClass[text[i+w]] == asciiDigit
 }
+
+// charAt returns the class and width of the character at i, that of a
+// separator at the end.
+func charAt(text string, i, end int) (charClass, int) {
+	if i >= end {
+		return charSeparator, 0
+	}
+	r, w := rune(text[i]), 1
+	if r >= utf8.RuneSelf {
+		r, w = utf8.DecodeRuneInString(text[i:end])
+	}
+	if r < rune(len(lowClass)) {
+		return lowClass[r], w
+	}
+	return classify(r), w
+}
+
+// lowClass holds classify of the characters up to Cyrillic.
+var lowClass = func() (t [0x530]charClass) {
+	for r := range t {
+		t[r] = classify(rune(r))
+	}
+	return t
+}()
 
 func classify(r rune) charClass {
 	if r < utf8.RuneSelf {
@@ -272,6 +287,8 @@ func classify(r rune) charClass {
 		return charSeparator
 	}
 	switch {
+	case r >= 0x0590 && r < 0x10a0 && unicode.IsLetter(r):
+		return charOther // from Hebrew to Myanmar no script has case
 	case unicode.IsUpper(r):
 		return charUpper
 	case unicode.IsLower(r):

@@ -149,6 +149,7 @@ func (f *fieldBuilder) write(create func(string) (io.Writer, error), number int,
 		typ = Undeclared // so that a merge that drops all values agrees
 	}
 	w := newFieldWriter(out, typ, docs)
+	defer w.release()
 	var remap []uint32
 	if typ.isText() {
 		remap = sortedOrds(f.keys, w.keyword)

@@ -178,6 +178,7 @@ func (p *mergePart) settle(text bool) (bool, error) {
 
 func (m *fieldMerge) write(out io.Writer) error {
 	w := newFieldWriter(out, m.typ, m.docs)
+	defer w.release()
 	text := m.typ.isText()
 	// Merge the dictionaries: the inputs are few, so the least is found by
 	// looking at all of them.
@@ -370,6 +371,7 @@ func (f *field) verify() error {
 		return err
 	}
 	w := newFieldWriter(&comparer{f: f}, f.typ, f.docs)
+	defer w.release()
 	if err := f.verifyValues(w); err != nil {
 		return err
 	}

@@ -130,6 +130,9 @@ func (v Value) Len() int {
 	return 0
 }
 
+// SizeHint is about the number of bytes that AppendValue appends.
+func (v Value) SizeHint() int { return len(v.str) + 12 }
+
 // isText tells whether values of t lie in a keyword dictionary.
 func (t Type) isText() bool { return t == Keyword }
 

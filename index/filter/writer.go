@@ -3,6 +3,7 @@ package filter
 import (
 	"io"
 	"slices"
+	"sync"
 	"unsafe"
 
 	"github.com/RoaringBitmap/roaring/v2"
@@ -103,15 +104,49 @@ type fieldWriter struct {
 
 	part    [parts]partRange
 	values  uint32
-	pending []byte // values not written yet
-	last    []byte // the keyword before
-	lastNum int64  // the number before
-	blocks  []uint64
-	dir     []dirEntry
+	lastNum int64 // the number before
+	fieldBuffers
 }
 
+// fieldBuffers is the working space of a fieldWriter, kept from one to the
+// next.
+type fieldBuffers struct {
+	pending []byte // values not written yet
+	last    []byte // the keyword before
+	blocks  []uint64
+	dir     []dirEntry
+	present []uint32
+	ends    []uint32
+	inverse []uint32
+	starts  []uint32
+}
+
+// fieldWriters keeps writers that have been released.
+var fieldWriters = sync.Pool{New: func() any { return new(fieldWriter) }}
+
+// maxPooledField is the number of docs and values up to which a writer is kept.
+const maxPooledField = 64 << 10
+
 func newFieldWriter(w io.Writer, typ Type, docs uint32) *fieldWriter {
-	return &fieldWriter{w: w, typ: typ, docs: docs}
+	f := fieldWriters.Get().(*fieldWriter)
+	b := f.fieldBuffers
+	b.pending, b.last, b.blocks, b.dir = b.pending[:0], b.last[:0], b.blocks[:0], b.dir[:0]
+	*f = fieldWriter{w: w, typ: typ, docs: docs, fieldBuffers: b}
+	return f
+}
+
+// release gives the writer back; it must not be used after it.
+func (w *fieldWriter) release() {
+	w.w = nil
+	if cap(w.present)+cap(w.ends)+cap(w.inverse)+cap(w.pending)/4 <= maxPooledField {
+		fieldWriters.Put(w)
+	}
+}
+
+// sized returns b with n elements, whatever they are.
+func sized(b *[]uint32, n int) []uint32 {
+	*b = slices.Grow((*b)[:0], n)[:n]
+	return *b
 }
 
 func (w *fieldWriter) write(b []byte) {
@@ -223,9 +258,9 @@ func codeWidth(values uint32) int {
 
 // codes writes ord+1 for every ord, so that 0 is none (noOrd + 1 wraps to it).
 func (w *fieldWriter) codes(ords []uint32, width int) {
-	buf := make([]byte, 0, 64<<10)
+	w.pending = slices.Grow(w.pending[:0], min(width*len(ords), 64<<10))
 	for chunk := range slices.Chunk(ords, 16<<10) {
-		buf = buf[:0]
+		buf := w.pending[:0]
 		for _, ord := range chunk {
 			code := ord + 1
 			switch width {
@@ -243,8 +278,9 @@ func (w *fieldWriter) codes(ords []uint32, width int) {
 
 // lists inverts the column: docs by value, as bitmaps or as lists.
 func (w *fieldWriter) lists(c *column) {
-	present := make([]uint32, 0, w.docs)
-	ends := make([]uint32, int(w.values)+1) // after the fill: end of each ord's docs
+	present := sized(&w.present, int(w.docs))[:0]
+	ends := sized(&w.ends, int(w.values)+1) // after the fill: end of each ord's docs
+	clear(ends)
 	for _, ord := range c.ords {
 		if ord != noOrd {
 			ends[ord+1]++
@@ -254,7 +290,7 @@ func (w *fieldWriter) lists(c *column) {
 		ends[i] += ends[i-1]
 	}
 	pairs := ends[w.values]
-	docs := make([]uint32, pairs)
+	docs := sized(&w.inverse, int(pairs))
 	next := ends[:w.values]
 	for doc := range w.docs {
 		list := c.at(doc)
@@ -267,7 +303,8 @@ func (w *fieldWriter) lists(c *column) {
 		}
 	}
 	w.begin(partBitmaps)
-	starts := make([]uint32, int(w.values)+1)
+	starts := sized(&w.starts, int(w.values)+1)
+	starts[0] = 0
 	kept, lo := uint32(0), uint32(0)
 	for ord := range w.values {
 		list := docs[lo:next[ord]]
@@ -297,10 +334,19 @@ func (c *column) at(doc uint32) []uint32 {
 	return c.ords[doc : doc+1]
 }
 
+// emptyBitmap is what a bitmap without docs writes: its cookie and no container.
+var emptyBitmap = storage.AppendU64(nil, 12346)
+
 // bitmap writes the docs as a bitmap, unless a list is as good.
 func (w *fieldWriter) bitmap(ord uint32, docs []uint32, always bool) bool {
 	if len(docs) < bitmapDocs && !always {
 		return false
+	}
+	if len(docs) == 0 {
+		w.align(8)
+		w.dir = append(w.dir, dirEntry{ord, 0, w.off - w.part[partBitmaps].off, uint64(len(emptyBitmap))})
+		w.write(emptyBitmap)
+		return true
 	}
 	bm := roaring.New()
 	bm.AddMany(docs)

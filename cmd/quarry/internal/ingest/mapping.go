@@ -1,11 +1,9 @@
 package ingest
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"strings"
 
@@ -55,8 +53,12 @@ type EncodedField struct{ Name, Key string }
 // Document makes the document of one line; row is the line's number over all
 // sources, from 0.
 func (m *Mapping) Document(line []byte, row int) (index.Document, error) {
+	return m.document(new(objectParser), line, row)
+}
+
+func (m *Mapping) document(p *objectParser, line []byte, row int) (index.Document, error) {
 	var d index.Document
-	object, err := parseObject(line)
+	object, err := p.object(line)
 	if err != nil {
 		return d, err
 	}
@@ -71,24 +73,6 @@ func (m *Mapping) Document(line []byte, row int) (index.Document, error) {
 	}
 	d.Meta, err = m.meta(object)
 	return d, err
-}
-
-func parseObject(line []byte) (map[string]any, error) {
-	dec := json.NewDecoder(bytes.NewReader(line))
-	dec.UseNumber()
-	var object map[string]any
-	switch err := dec.Decode(&object); {
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return nil, errors.New("JSON is cut short")
-	case err != nil:
-		return nil, fmt.Errorf("not a JSON object: %w", err)
-	case object == nil:
-		return nil, errors.New("not a JSON object: null")
-	}
-	if rest := bytes.TrimSpace(line[dec.InputOffset():]); len(rest) > 0 {
-		return nil, fmt.Errorf("more after the JSON object: %.20q", rest)
-	}
-	return object, nil
 }
 
 // lookup finds a key as it is, or as a path.

@@ -194,6 +194,7 @@ type batchReader struct {
 	items []item
 	bytes int
 	line  int // over all sources
+	json  objectParser
 }
 
 // send sends what was gathered.
@@ -228,7 +229,7 @@ func (r *batchReader) source(s Source) error {
 			if len(bytes.TrimSpace(line)) == 0 {
 				continue
 			}
-			it.doc, it.err = r.c.Mapping.Document(line, r.line-1)
+			it.doc, it.err = r.c.Mapping.document(&r.json, line, r.line-1)
 		}
 		r.items = append(r.items, it)
 		r.bytes += len(line) + 4*dimensions(it.doc)

@@ -3,12 +3,13 @@ package ingest
 import (
 	"bufio"
 	"bytes"
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"sync/atomic"
+
+	"github.com/klauspost/compress/gzip"
 )
 
 // MaxLine bounds one line in bytes; a longer one is reported as bad.
