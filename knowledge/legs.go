@@ -1,0 +1,416 @@
+package knowledge
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/quarrysearch/quarry/fusion"
+	"github.com/quarrysearch/quarry/index"
+	"github.com/quarrysearch/quarry/knowledge/embed"
+	"github.com/quarrysearch/quarry/storage"
+)
+
+// embed gives every base with a vector leg the query's vector, made once for
+// each model. A model that fails takes its bases with it, or, in a partial
+// hybrid answer, their vector legs.
+func (q *query) embed(ctx context.Context) error {
+	type call struct {
+		e     embed.Embedder
+		model embed.Identity
+		bases []*searched
+	}
+	var calls []*call
+	for _, b := range q.bases {
+		if b.err != nil {
+			continue
+		}
+		if b.mode == Keyword {
+			b.scale = string(Keyword)
+			continue
+		}
+		e, model, err := q.embedderOf(ctx, b)
+		if err != nil {
+			b.fail(q, err)
+			continue
+		}
+		if e == nil {
+			continue // nothing was ever ingested
+		}
+		b.floor = model.Floor
+		b.scale = fmt.Sprintf("%s %#v", b.mode, model)
+		i := slices.IndexFunc(calls, func(c *call) bool { return same(c.model, model) })
+		if i < 0 {
+			i = len(calls)
+			calls = append(calls, &call{e: e, model: model})
+		}
+		calls[i].bases = append(calls[i].bases, b)
+	}
+	var wg sync.WaitGroup
+	vectors, errs := make([]embed.Result, len(calls)), make([]error, len(calls))
+	for i, c := range calls {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			vectors[i], errs[i] = queryVector(ctx, c.e, &c.model, q.r.Query)
+		}()
+	}
+	wg.Wait()
+	for i, c := range calls {
+		if len(vectors[i].Truncated) > 0 {
+			q.note("the query is longer than %s reads: its end counts for keywords only", modelName(&c.model))
+		}
+		for _, b := range c.bases {
+			if errs[i] != nil {
+				b.fail(q, errs[i])
+				continue
+			}
+			b.vector = vectors[i].Vectors
+			if square, _ := squareNorm(b.vector); square == 0 && c.model.Metric != metricL2 && c.model.Metric != metricDot {
+				b.vector = nil
+				q.note("the query has no direction for %s: nothing is near it", modelName(&c.model))
+			}
+		}
+	}
+	return q.settle(ctx)
+}
+
+// fail notes that a base has no vector leg: the base's failure, but for a
+// partial hybrid answer.
+func (b *searched) fail(q *query, err error) {
+	if q.r.OnError == Partial && b.mode == Hybrid {
+		q.flag(FlagDense)
+		q.resp.Errors = append(q.resp.Errors, BaseError{Base: b.id, Err: err, Message: err.Error()})
+		b.mode, b.stats.Mode, b.scale = Keyword, Keyword, string(Keyword)
+		return
+	}
+	b.err = err
+}
+
+// embedderOf returns the embedder of a base, checked against the model of its
+// vectors; nil for a base that is empty.
+func (q *query) embedderOf(ctx context.Context, b *searched) (embed.Embedder, embed.Identity, error) {
+	cat := &b.view.cat
+	if !cat.Frozen {
+		return nil, embed.Identity{}, nil
+	}
+	e, err := q.s.embedder(cat)
+	if err != nil {
+		return nil, embed.Identity{}, err
+	}
+	model, err := identity(ctx, e)
+	if err != nil {
+		return nil, embed.Identity{}, err
+	}
+	if err := cat.checkModel(model); err != nil {
+		return nil, embed.Identity{}, err
+	}
+	return e, *model, nil
+}
+
+func queryVector(ctx context.Context, e embed.Embedder, model *embed.Identity, query string) (embed.Result, error) {
+	r, err := e.Embed(ctx, embed.Query, []string{query})
+	if err != nil {
+		return embed.Result{}, err
+	}
+	if len(r.Vectors) != model.Dim {
+		return embed.Result{}, badShape(model, len(r.Vectors), 1)
+	}
+	if _, ok := squareNorm(r.Vectors); !ok {
+		return embed.Result{}, notFinite(model)
+	}
+	return r, nil
+}
+
+// run searches one base: each leg on the same snapshot, with the filter pushed
+// into it, then fused.
+func (b *searched) run(ctx context.Context, r *Request) error {
+	if b.view.snap.Len() == 0 {
+		b.list, b.more = []candidate{}, false
+		return nil
+	}
+	var words, near []legHit
+	var errs [2]error
+	var wg sync.WaitGroup
+	if b.mode == Hybrid && b.vector != nil {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			near, errs[1] = b.vectorLeg(ctx, r)
+		}()
+	}
+	if b.mode != Vector {
+		words, errs[0] = b.keywordLeg(ctx, r)
+	} else if b.vector != nil {
+		near, errs[1] = b.vectorLeg(ctx, r)
+	}
+	wg.Wait()
+	if err := b.legFailed(ctx, r, errs); err != nil {
+		return err
+	}
+	b.more = len(words) >= b.depth || len(near) >= b.depth
+	switch b.mode {
+	case Keyword:
+		b.list = b.single(words, index.ScoreKeyword)
+	case Vector:
+		b.list = b.single(near, b.vectorKind())
+	default:
+		list, err := b.fuse(words, near)
+		if err != nil {
+			return err
+		}
+		b.list = list
+	}
+	return nil
+}
+
+// legFailed lets a partial hybrid answer go on with the leg that is left.
+func (b *searched) legFailed(ctx context.Context, r *Request, errs [2]error) error {
+	both := b.mode == Hybrid && r.OnError == Partial && ctx.Err() == nil && b.vector != nil
+	switch {
+	case errs[0] == nil && errs[1] == nil:
+		return nil
+	case both && errs[0] == nil:
+		b.mode, b.lost, b.lostErr = Keyword, FlagDense, errs[1]
+	case both && errs[1] == nil:
+		b.mode, b.lost, b.lostErr = Vector, FlagKeyword, errs[0]
+	default:
+		return errors.Join(errs[0], errs[1])
+	}
+	b.stats.Mode, b.scale = b.mode, b.scale+" "+b.lost
+	return nil
+}
+
+func (b *searched) vectorKind() index.ScoreKind {
+	if b.view.cat.Model == nil {
+		return index.ScoreCosine
+	}
+	switch b.view.cat.Model.Metric {
+	case metricDot:
+		return index.ScoreDot
+	case metricL2:
+		return index.ScoreL2
+	}
+	return index.ScoreCosine
+}
+
+// A legHit is a hit of one leg.
+type legHit struct {
+	document string
+	chunk    int
+	raw      float64
+	score    float64
+}
+
+func compareLegHits(a, b legHit) int {
+	return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.document, b.document), cmp.Compare(a.chunk, b.chunk))
+}
+
+// keywordLeg searches every text field in use with its own analyzer and
+// statistics. A chunk is in one field, so the lists are disjoint, and their
+// scores, in [0,1] by the same rule, compare.
+func (b *searched) keywordLeg(ctx context.Context, r *Request) ([]legHit, error) {
+	var all []legHit
+	for _, field := range b.view.fields {
+		res, err := b.view.snap.Search(ctx, index.Query{
+			Text: &index.TextQuery{Text: r.Query, Fields: map[string]float64{field: 1}}, Filter: r.Filter, K: b.depth,
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, h := range res.Hits {
+			if all, err = appendHit(all, h, *h.Keyword); err != nil {
+				return nil, err
+			}
+		}
+	}
+	slices.SortFunc(all, compareLegHits)
+	return all[:min(len(all), b.depth)], nil
+}
+
+// vectorLeg searches the vectors. The score of a cosine is rescaled by the
+// floor of the model; the order stays that of the raw values, also where they
+// are below the floor.
+func (b *searched) vectorLeg(ctx context.Context, r *Request) ([]legHit, error) {
+	res, err := b.view.snap.Search(ctx, index.Query{
+		Vector: &index.VectorQuery{Field: fieldVector, Vector: b.vector}, Filter: r.Filter, K: b.depth,
+	})
+	if err != nil {
+		return nil, err
+	}
+	kind := b.vectorKind()
+	all := make([]legHit, 0, len(res.Hits))
+	for _, h := range res.Hits {
+		leg := *h.Vector
+		if kind == index.ScoreCosine {
+			leg.Score = fusion.Cosine(leg.Raw, b.floor)
+		}
+		if all, err = appendHit(all, h, leg); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+func appendHit(all []legHit, h index.Hit, leg index.Leg) ([]legHit, error) {
+	id, ok := strings.CutPrefix(h.ID, chunkPrefix)
+	if !ok {
+		return nil, storage.Corruptf("index", 0, "document %q is not a chunk", h.ID)
+	}
+	document, n, err := splitChunkID(id)
+	if err != nil {
+		return nil, storage.Corruptf("index", 0, "document %q is not a chunk", h.ID)
+	}
+	return append(all, legHit{document: document, chunk: n, raw: leg.Raw, score: leg.Score}), nil
+}
+
+// single makes candidates of the only leg.
+func (b *searched) single(hits []legHit, kind index.ScoreKind) []candidate {
+	list := make([]candidate, 0, len(hits))
+	for i, h := range hits {
+		leg := &index.Leg{Rank: i + 1, Raw: h.raw, Score: h.score}
+		c := candidate{base: b, document: h.document, chunk: h.chunk, score: h.score, own: h.score, kind: kind}
+		if kind == index.ScoreKeyword {
+			c.keyword = leg
+		} else {
+			c.vector = leg
+		}
+		list = append(list, c)
+	}
+	// Equal scores in the order of the node's rule, whatever the raw values.
+	slices.SortStableFunc(list, compareCandidates)
+	return list
+}
+
+// fuse joins the two legs by reciprocal rank fusion, scaled to [0,1].
+func (b *searched) fuse(words, near []legHit) ([]candidate, error) {
+	type place struct {
+		document string
+		chunk    int
+	}
+	keys := make(map[place]uint64, len(words)+len(near))
+	var places []place
+	leg := func(name string, hits []legHit) fusion.Leg {
+		l := fusion.Leg{Name: name, Weight: 1, Items: make([]fusion.Item, 0, len(hits))}
+		for _, h := range hits {
+			p := place{h.document, h.chunk}
+			k, ok := keys[p]
+			if !ok {
+				k = uint64(len(places))
+				keys[p] = k
+				places = append(places, p)
+			}
+			l.Items = append(l.Items, fusion.Item{Key: k, Score: h.score, Raw: h.raw})
+		}
+		return l
+	}
+	legs := []fusion.Leg{leg("keyword", words), leg("vector", near)}
+	var f fusion.Fuser
+	hits, err := f.RRF(legs, fusion.Options{Compare: func(x, y uint64) int {
+		return cmp.Or(cmp.Compare(places[x].document, places[y].document), cmp.Compare(places[x].chunk, places[y].chunk))
+	}})
+	if err != nil {
+		return nil, err
+	}
+	list := make([]candidate, 0, len(hits))
+	for _, h := range hits {
+		p := places[h.Key]
+		c := candidate{base: b, document: p.document, chunk: p.chunk, score: h.Score, own: h.Score, kind: index.ScoreRRF}
+		if s := h.From[0]; s.Rank > 0 {
+			c.keyword = &index.Leg{Rank: s.Rank, Raw: s.Raw, Score: s.Score}
+		}
+		if s := h.From[1]; s.Rank > 0 {
+			c.vector = &index.Leg{Rank: s.Rank, Raw: s.Raw, Score: s.Score}
+		}
+		list = append(list, c)
+	}
+	return list, nil
+}
+
+// read makes items of the best candidates until there are want of them, and
+// tells whether there are, or no other candidate can be one: those below least
+// are none. Each costs one document read.
+func (q *query) read(merged []candidate, want int, least float64) (items []Item, complete bool, err error) {
+	items = []Item{}
+	seen := make(map[string][]int) // items by artifact hash
+	for i := range merged {
+		c := &merged[i]
+		if c.score < least {
+			return items, true, nil
+		}
+		if len(items) == want {
+			return items, true, nil
+		}
+		d, err := c.base.view.snap.Get(chunkPrefix + chunkID(c.document, c.chunk))
+		if err != nil {
+			return nil, false, BaseError{Base: c.base.id, Err: err, Message: err.Error()}
+		}
+		it, err := c.item(d)
+		if err != nil {
+			return nil, false, BaseError{Base: c.base.id, Err: err, Message: err.Error()}
+		}
+		hash := it.Metadata.ArtifactHash
+		if slices.ContainsFunc(seen[hash], func(j int) bool { return repeats(&items[j], &it) }) {
+			continue
+		}
+		seen[hash] = append(seen[hash], len(items))
+		items = append(items, it)
+	}
+	return items, len(items) >= want, nil
+}
+
+// repeats tells whether two items of one source show the same stretch of it, or
+// one a part of the other's.
+func repeats(a, b *Item) bool {
+	m, n := &a.Metadata, &b.Metadata
+	switch {
+	case m.StartOffset <= n.StartOffset && n.EndOffset <= m.EndOffset:
+		return strings.Contains(a.Content, b.Content)
+	case n.StartOffset <= m.StartOffset && m.EndOffset <= n.EndOffset:
+		return strings.Contains(b.Content, a.Content)
+	}
+	return false
+}
+
+// item makes an Item of a candidate and its stored chunk.
+func (c *candidate) item(d index.Document) (Item, error) {
+	it, err := itemOf(c.base.id, d)
+	if err != nil {
+		return Item{}, err
+	}
+	it.Score, it.Kind, it.Keyword, it.Vector = c.score, c.kind, c.keyword, c.vector
+	if c.base.byRank {
+		own := c.own
+		it.Kind, it.RetrievalScore, it.RetrievalKind = ScoreRank, &own, c.kind
+	}
+	return it, nil
+}
+
+// itemOf makes an item without scores of a stored chunk.
+func itemOf(baseID string, d index.Document) (Item, error) {
+	f := fields(d.Meta)
+	at := f.num(fieldContentAt)
+	text := ""
+	for _, t := range d.Text {
+		text = t
+	}
+	if at < 0 || at > len(text) {
+		return Item{}, storage.Corruptf("index", 0, "chunk %q: its content starts at %d of %d bytes", d.ID, at, len(text))
+	}
+	m := Metadata{
+		Source: f.str(FieldSource), Page: f.num(FieldPage), PageEnd: f.num(FieldPageEnd), KnowledgeBaseID: baseID, ChunkIndex: f.num(FieldChunk),
+		ChunkID: strings.TrimPrefix(d.ID, chunkPrefix), DocumentID: f.str(FieldDocument), DocumentVersion: f.num(FieldVersion),
+		ArtifactHash: f.str(FieldArtifact), Title: f.str(FieldTitle), SectionPath: f.list(FieldSection), StartOffset: f.num(FieldStart),
+		EndOffset: f.num(FieldEnd), Format: f.str(FieldFormat), Language: f.str(FieldLanguage), Tags: f.list(FieldTags),
+		Authors: f.list(FieldAuthors), Created: f.time(FieldCreated), Modified: f.time(FieldModified), Meta: f.user(),
+	}
+	if _, ok := f[FieldSourceStart]; ok {
+		from, to := f.num(FieldSourceStart), f.num(FieldSourceEnd)
+		m.SourceStart, m.SourceEnd = &from, &to
+	}
+	return Item{Content: text[at:], Metadata: m}, nil
+}

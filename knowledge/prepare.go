@@ -1,0 +1,488 @@
+package knowledge
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/quarrysearch/quarry/knowledge/chunk"
+	"github.com/quarrysearch/quarry/knowledge/embed"
+	"github.com/quarrysearch/quarry/knowledge/embed/service"
+	"github.com/quarrysearch/quarry/knowledge/embed/tokenize"
+	"github.com/quarrysearch/quarry/knowledge/parse"
+	"github.com/quarrysearch/quarry/storage"
+)
+
+// ingestVersion is the version of what this package makes of a source. When it
+// changes, an ingest makes everything anew.
+const ingestVersion = 1
+
+// A chunkConfig is chunk.Options as a catalog keeps them.
+type chunkConfig struct {
+	Strategy   chunk.Strategy `json:"strategy,omitempty"`
+	Unit       chunk.Unit     `json:"unit,omitempty"`
+	Size       *int           `json:"size,omitempty"`
+	Separator  *string        `json:"separator,omitempty"`
+	Overlap    *int           `json:"overlap,omitempty"`
+	TokenLimit int            `json:"token_limit,omitempty"`
+	MaxChunks  int            `json:"max_chunks,omitempty"`
+	KeepWhole  int            `json:"keep_whole,omitempty"`
+	AtSentence bool           `json:"at_sentence,omitempty"`
+}
+
+func configOf(o chunk.Options) chunkConfig {
+	return chunkConfig{o.Strategy, o.Unit, o.Size, o.Separator, o.Overlap, o.TokenLimit, o.MaxChunks, o.KeepWhole, o.AtSentence}
+}
+
+func (c *chunkConfig) options(t chunk.Tokenizer) chunk.Options {
+	return chunk.Options{Strategy: c.Strategy, Unit: c.Unit, Size: c.Size, Separator: c.Separator, Overlap: c.Overlap, Tokenizer: t,
+		TokenLimit: c.TokenLimit, MaxChunks: c.MaxChunks, KeepWhole: c.KeepWhole, AtSentence: c.AtSentence}
+}
+
+// Of DefaultChunk.
+const (
+	defaultChunkSize = 300
+	defaultKeepWhole = 450
+	defaultMaxChunks = 1 << 20 // of one document
+)
+
+// DefaultChunk is how a base cuts its texts unless told otherwise: by
+// structure, at most 300 tokens of the model; code blocks and tables stay whole
+// up to 450. So a chunk and its headings fit the 512 tokens that encoders read.
+func DefaultChunk() chunk.Options {
+	size := defaultChunkSize
+	return chunk.Options{Strategy: chunk.Structure, Unit: chunk.Token, Size: &size, KeepWhole: defaultKeepWhole, MaxChunks: defaultMaxChunks}
+}
+
+// TokenizerOf returns the tokenizer of a local embedder, also one in a cache
+// (anything with Unwrap), or nil: then chunks are measured in words.
+func TokenizerOf(e embed.Embedder) chunk.Tokenizer {
+	for e != nil {
+		var t tokenize.Tokenizer
+		switch v := e.(type) {
+		case interface{ Tokenizer() tokenize.Tokenizer }:
+			t = v.Tokenizer()
+		case interface{ Model() *embed.Model }:
+			if m := v.Model(); m != nil {
+				t = m.Tokenizer()
+			}
+		case interface{ Unwrap() embed.Embedder }:
+			e = v.Unwrap()
+			continue
+		}
+		if t == nil {
+			return nil
+		}
+		return func(text string, emit func(start, end int)) {
+			for _, tok := range t.Tokenize(nil, text) {
+				emit(tok.Start, tok.End)
+			}
+		}
+	}
+	return nil
+}
+
+// A piece is a chunk on its way into the index.
+type piece struct {
+	start, end    int // bytes of the document's text
+	from, to      int // bytes of the source; from < 0 where it is no copy
+	page, pageEnd int
+	path          []string
+	parent        chunk.Span
+	text          string // indexed and embedded: headings, then the content
+	contentAt     int
+	vector        []float32 // nil: none wanted, or the text has no direction
+	truncated     bool
+}
+
+// A version is a source that was parsed and cut.
+type version struct {
+	doc      Document
+	text     string
+	analyzer string
+	pieces   []piece
+	old      *Document
+	isNew    bool // the base has no document of that id
+	stored   chan error
+}
+
+// A preparer makes versions of sources for one base. It is shared by the
+// workers of an ingest.
+type preparer struct {
+	s           *Store
+	b           *base
+	cat         catalog
+	chunker     *chunk.Chunker
+	fingerprint string
+	maxBytes    int64
+	replace     bool
+	lookup      func(id string) (Document, error)
+	start       func(func()) // a goroutine that the ingest waits for
+	writes      chan struct{}
+}
+
+func newPreparer(b *base, cat catalog, e embed.Embedder) (*preparer, error) {
+	tokenizer := TokenizerOf(e)
+	opts := cat.Chunk.options(tokenizer)
+	chunker, err := chunk.New(&opts)
+	if err != nil {
+		return nil, err
+	}
+	model := cat.Model
+	if model != nil {
+		m := *model
+		m.Floor = 0
+		model = &m
+	}
+	print, err := json.Marshal([]any{ingestVersion, cat.Parse, cat.Chunk, cat.Analyzer, cat.NoHeadings, model, tokenizer != nil})
+	if err != nil {
+		return nil, err
+	}
+	return &preparer{s: b.s, b: b, cat: cat, chunker: chunker, fingerprint: hashOf(print), maxBytes: defaultMaxFile,
+		writes: make(chan struct{}, blobWrites)}, nil
+}
+
+// errUnchanged says that the base holds this version already.
+var errUnchanged = errors.New("unchanged")
+
+// prepare reads, compares, parses and cuts one source, and keeps its bytes.
+func (p *preparer) prepare(ctx context.Context, pl *place) (*version, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	data, modified, err := pl.read(p.maxBytes)
+	if err != nil {
+		return nil, err
+	}
+	v := &version{doc: Document{ID: pl.id, Source: pl.name, Origin: pl.origin, Version: 1, ArtifactHash: hashOf(data),
+		Bytes: int64(len(data)), Ingested: p.s.o.Now().UTC().Truncate(time.Microsecond)}}
+	if !modified.IsZero() {
+		v.doc.FileTime = modified.UTC().Truncate(time.Microsecond)
+	}
+	if v.doc.fingerprint, err = p.fingerprintOf(pl); err != nil {
+		return nil, err
+	}
+	if err := p.compare(v, pl); err != nil {
+		return nil, err
+	}
+	parsed, err := parse.Parse(ctx, pl.name, data, p.cat.Parse)
+	if err != nil {
+		return nil, err
+	}
+	p.describe(v, pl, parsed)
+	if err := p.cut(ctx, v, parsed); err != nil {
+		return nil, err
+	}
+	v.doc.TextHash = hashOf([]byte(v.text))
+	p.store(v, data)
+	p.keep(v)
+	return v, nil
+}
+
+// store keeps the source and the text of a version, in the background:
+// version.stored tells when, and how it went.
+func (p *preparer) store(v *version, data []byte) {
+	v.stored = make(chan error, 1)
+	p.writes <- struct{}{} // a write always ends, so this does
+	p.start(func() {
+		err := p.s.putBlob(p.b.dir, v.doc.ArtifactHash, data)
+		if err == nil && v.doc.TextHash != v.doc.ArtifactHash {
+			err = p.s.putBlob(p.b.dir, v.doc.TextHash, []byte(v.text))
+		}
+		<-p.writes
+		v.stored <- err
+	})
+}
+
+// fingerprintOf covers all that decides what becomes of a source, its bytes
+// aside: what the base does, and after a colon what the caller said of it. A
+// rebuild keeps the second part.
+func (p *preparer) fingerprintOf(pl *place) (string, error) {
+	if pl.carry != nil {
+		if _, own, ok := strings.Cut(pl.carry.fingerprint, ":"); ok {
+			return p.fingerprint + ":" + own, nil
+		}
+		return p.fingerprint, nil
+	}
+	if pl.title == "" && len(pl.meta) == 0 {
+		return p.fingerprint, nil
+	}
+	own, err := json.Marshal([]any{pl.title, pl.meta})
+	if err != nil {
+		return "", storage.Invalidf("source %q: metadata: %v", pl.name, err)
+	}
+	return p.fingerprint + ":" + hashOf(own), nil
+}
+
+// compare looks for an earlier version.
+func (p *preparer) compare(v *version, pl *place) error {
+	if pl.carry != nil {
+		d := pl.carry
+		v.doc.Version, v.doc.history, v.doc.texts, v.doc.Ingested, v.doc.FileTime = d.Version, d.history, d.texts, d.Ingested, d.FileTime
+	}
+	old, err := p.lookup(pl.id)
+	if errors.Is(err, storage.ErrNotFound) {
+		v.isNew = true
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if old.Origin != pl.origin && old.Origin != "" && !p.replace {
+		return storage.Invalidf("document %q came from %s before: give this one another name, or replace it", pl.id, old.Origin)
+	}
+	v.old = &old
+	if pl.carry != nil {
+		return nil
+	}
+	if old.ArtifactHash == v.doc.ArtifactHash {
+		if old.fingerprint == v.doc.fingerprint && old.Source == v.doc.Source && old.Origin == v.doc.Origin {
+			return errUnchanged
+		}
+		v.doc.Version = old.Version // cut anew, but the same content
+	} else {
+		v.doc.Version = old.Version + 1
+	}
+	return nil
+}
+
+// keep makes the history: this version first.
+func (p *preparer) keep(v *version) {
+	push := func(hash string, old []string) []string {
+		out := []string{hash}
+		for _, h := range old {
+			if h != hash && len(out) <= p.s.o.KeepVersions {
+				out = append(out, h)
+			}
+		}
+		return out
+	}
+	history, texts := v.doc.history, v.doc.texts
+	if v.old != nil && history == nil {
+		history, texts = v.old.history, v.old.texts
+	}
+	v.doc.history, v.doc.texts = push(v.doc.ArtifactHash, history), push(v.doc.TextHash, texts)
+}
+
+// describe takes over what a document says of itself.
+func (p *preparer) describe(v *version, pl *place, d *parse.Document) {
+	m := &d.Metadata
+	v.text = d.Text
+	v.doc.Format, v.doc.Title, v.doc.Authors = string(d.Format), clip(m.Title, maxTitle), clipList(m.Authors)
+	v.doc.Pages = len(d.Pages)
+	if pl.title != "" {
+		v.doc.Title = clip(pl.title, maxTitle)
+	}
+	if !m.Date.IsZero() {
+		v.doc.Created = m.Date.UTC()
+	}
+	if !m.Modified.IsZero() {
+		v.doc.Modified = m.Modified.UTC()
+	}
+	for _, w := range d.Warnings {
+		v.doc.warn("%s", w.Message)
+	}
+	v.doc.Tags = clipList(listOf(m.Fields["tags"]))
+	v.doc.Meta = frontMatter(m.Fields, &v.doc)
+	if pl.carry != nil {
+		if strings.Contains(v.doc.fingerprint, ":") {
+			v.doc.Title = pl.carry.Title
+		}
+		for k, x := range pl.carry.Meta {
+			v.doc.setMeta(k, x)
+		}
+	}
+	for k, x := range pl.meta {
+		v.doc.setMeta(k, x)
+	}
+	v.analyzer, v.doc.Language = p.s.detector.language(m.Language, d.Text)
+	if p.cat.Analyzer != AnalyzerAuto {
+		v.analyzer = p.cat.Analyzer
+	}
+}
+
+func (d *Document) setMeta(name string, v any) {
+	if d.Meta == nil {
+		d.Meta = make(map[string]any)
+	}
+	d.Meta[name] = v
+}
+
+// Bounds of what a document may say of itself.
+const (
+	maxTitle    = 512
+	maxWarnings = 50
+	maxTags     = 100
+	maxFields   = 64
+	maxValue    = 1024 // bytes
+)
+
+func (d *Document) warn(format string, args ...any) {
+	switch n := len(d.Warnings); {
+	case n < maxWarnings:
+		d.Warnings = append(d.Warnings, clip(fmt.Sprintf(format, args...), maxValue))
+	case n == maxWarnings:
+		d.Warnings = append(d.Warnings, "more warnings were left out")
+	}
+}
+
+// frontMatter makes metadata of the fields of a document, dropping what has no
+// type of the index's.
+func frontMatter(in map[string]any, d *Document) map[string]any {
+	names := make([]string, 0, len(in))
+	for k := range in {
+		if k != "" && len(k) <= maxMetaName && k != "tags" {
+			names = append(names, k)
+		}
+	}
+	slices.Sort(names)
+	if len(names) > maxFields {
+		d.warn("%d metadata fields, %d are kept", len(names), maxFields)
+		names = names[:maxFields]
+	}
+	var out map[string]any
+	for _, k := range names {
+		var v any
+		switch x := in[k].(type) {
+		case string:
+			v = clip(x, maxValue)
+		case bool, int64, float64:
+			v = x
+		case time.Time:
+			v = x.UTC()
+		case []any:
+			if l := clipList(listOf(x)); len(l) > 0 {
+				v = l
+			}
+		}
+		if v != nil {
+			if out == nil {
+				out = make(map[string]any)
+			}
+			out[k] = v
+		}
+	}
+	return out
+}
+
+// listOf makes a list of texts of a list of anything, or of text with commas.
+func listOf(v any) []string {
+	var out []string
+	switch x := v.(type) {
+	case string:
+		for part := range strings.SplitSeq(x, ",") {
+			out = append(out, strings.TrimSpace(part))
+		}
+	case []any:
+		for _, e := range x {
+			switch e := e.(type) {
+			case string:
+				out = append(out, strings.TrimSpace(e))
+			case bool, int64, float64:
+				out = append(out, fmt.Sprint(e))
+			}
+		}
+	}
+	return slices.DeleteFunc(out, func(s string) bool { return s == "" })
+}
+
+func clipList(in []string) []string {
+	if len(in) == 0 {
+		return nil
+	}
+	out := make([]string, 0, min(len(in), maxTags))
+	for _, s := range in[:min(len(in), maxTags)] {
+		out = append(out, clip(s, maxValue))
+	}
+	return out
+}
+
+// clip shortens to at most n bytes of whole runes, and makes it UTF-8.
+func clip(s string, n int) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && s[n]&0xC0 == 0x80 {
+		n--
+	}
+	return s[:n]
+}
+
+// cut makes the pieces of a version.
+func (p *preparer) cut(ctx context.Context, v *version, d *parse.Document) error {
+	in := chunk.Document{Text: d.Text, Sections: make([]chunk.Section, 0, len(d.Sections))}
+	for _, s := range d.Sections {
+		in.Sections = append(in.Sections, chunk.Section{Start: s.Start, End: s.End, Level: s.Level, Title: s.Title})
+	}
+	for _, pg := range d.Pages {
+		in.Pages = append(in.Pages, chunk.PageSpan{Start: pg.Start, End: pg.End, Number: pg.Number})
+	}
+	for _, b := range d.Blocks {
+		if b.Kind == parse.Code || b.Kind == parse.Table || b.Kind == parse.Record {
+			in.Keep = append(in.Keep, chunk.Span{Start: b.Start, End: b.End})
+		}
+	}
+	for ch, err := range p.chunker.Chunks(in) {
+		if err == nil && len(v.pieces)&255 == 255 {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+		if service.IsBlank(ch.Text) {
+			continue // nothing a reader would see: never embedded, never found
+		}
+		pc := piece{start: ch.Start, end: ch.End, from: -1, page: ch.Page, path: ch.Path, parent: ch.Parent}
+		if ch.PageEnd > ch.Page {
+			pc.pageEnd = ch.PageEnd
+		}
+		if d.Map.Plain(ch.Start, ch.End) {
+			if from, to, ok := d.Map.Source(ch.Start, ch.End); ok {
+				pc.from, pc.to = from, to
+			}
+		}
+		head := ""
+		if !p.cat.NoHeadings {
+			head = headings(v.doc.Title, ch.Path, ch.Text)
+		}
+		pc.text, pc.contentAt = head+ch.Text, len(head)
+		v.pieces = append(v.pieces, pc)
+	}
+	v.doc.Chunks = len(v.pieces)
+	if v.doc.Chunks == 0 {
+		v.doc.warn("no text to search")
+	}
+	return nil
+}
+
+// headings puts title and section path before a content, each once, and not
+// those that the content starts with itself.
+func headings(title string, path []string, content string) string {
+	head := content[:min(len(content), 2*maxTitle)]
+	var out []string
+	for i := -1; i < len(path); i++ {
+		s := title
+		if i >= 0 {
+			s = path[i]
+		}
+		if s = strings.TrimSpace(s); s != "" && !slices.Contains(out, s) && !strings.Contains(head, s) {
+			out = append(out, clip(s, maxTitle))
+		}
+	}
+	if len(out) == 0 {
+		return ""
+	}
+	return strings.Join(out, " > ") + "\n\n"
+}
+
+// checkChunk checks the chunk options of a base.
+func checkChunk(c chunkConfig) error {
+	o := c.options(nil)
+	_, err := chunk.New(&o)
+	return err
+}
