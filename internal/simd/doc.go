@@ -1,5 +1,7 @@
 // Package simd holds the inner loops over vectors: dot products of 8-bit codes
-// and exact float32 distances, one query against many rows a call.
+// and exact float32 distances, one query against many rows a call; and those of
+// a transformer encoder: matrix products of 8-bit codes and of floats, and the
+// functions of a row (norm, GELU, softmax, quantization).
 //
 // # Levels
 //
@@ -22,6 +24,19 @@
 //
 // so the reference and every kernel give the same bits, and a single call gives
 // those of a gather call. The operations of Form follow one order, too.
+//
+// MulF32 adds with one rounding (fused), in the order of the inner index; its
+// reference computes the same bits by fma32. The row functions follow the order
+// of DotF32 where they sum, and never fuse.
+//
+// # Matrix products
+//
+// MulU8S8 multiplies unsigned activations, quantized row by row, with signed
+// weights packed in panels of 32 columns: 12 rows by 32 columns in registers at
+// AVX-512 (8 and 4 for what is left), 4 rows by 16 at AVX2. On one core of an
+// AMD EPYC (Zen 4), BenchmarkMulU8S8: avx512 214, avx2 75 GMAC/s; 224 is what
+// one VPDPBUSD a cycle would give. AVX2 pays for exact sums: VPMADDUBSW would
+// saturate, so bytes are widened to words.
 //
 // # Shape of the kernels
 //

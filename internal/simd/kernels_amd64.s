@@ -1072,6 +1072,1310 @@ done:
 	VZEROUPPER
 	RET
 
+// func gemmU8S8x4AVX2(a *byte, k int, w *int8, rowScale *float32, rowZero *int32, sums *int32, colScale *float32, bias *float32, out *float32, stride int)
+// Requires: AVX, AVX2
+TEXT ·gemmU8S8x4AVX2(SB), NOSPLIT, $0-80
+	VPCMPEQW Y0, Y0, Y0
+	VPSRLW   $0x08, Y0, Y0
+	MOVQ     k+8(FP), AX
+	MOVQ     w+16(FP), CX
+	MOVQ     AX, DX
+	MOVQ     a+0(FP), BX
+	LEAQ     (BX)(AX*2), SI
+	ADDQ     AX, SI
+	VPXOR    Y1, Y1, Y1
+	VPXOR    Y2, Y2, Y2
+	VPXOR    Y3, Y3, Y3
+	VPXOR    Y4, Y4, Y4
+	VPXOR    Y5, Y5, Y5
+	VPXOR    Y6, Y6, Y6
+	VPXOR    Y7, Y7, Y7
+	VPXOR    Y8, Y8, Y8
+
+step0:
+	VMOVDQU      (CX), Y11
+	VPSLLW       $0x08, Y11, Y9
+	VPSRAW       $0x08, Y9, Y9
+	VPSRAW       $0x08, Y11, Y11
+	VMOVDQU      32(CX), Y12
+	VPSLLW       $0x08, Y12, Y10
+	VPSRAW       $0x08, Y10, Y10
+	VPSRAW       $0x08, Y12, Y12
+	VPBROADCASTD (BX), Y14
+	VPAND        Y14, Y0, Y13
+	VPSRLW       $0x08, Y14, Y14
+	VPMADDWD     Y13, Y9, Y15
+	VPADDD       Y15, Y1, Y1
+	VPMADDWD     Y14, Y11, Y15
+	VPADDD       Y15, Y1, Y1
+	VPMADDWD     Y13, Y10, Y15
+	VPADDD       Y15, Y2, Y2
+	VPMADDWD     Y14, Y12, Y15
+	VPADDD       Y15, Y2, Y2
+	VPBROADCASTD (BX)(AX*1), Y14
+	VPAND        Y14, Y0, Y13
+	VPSRLW       $0x08, Y14, Y14
+	VPMADDWD     Y13, Y9, Y15
+	VPADDD       Y15, Y3, Y3
+	VPMADDWD     Y14, Y11, Y15
+	VPADDD       Y15, Y3, Y3
+	VPMADDWD     Y13, Y10, Y15
+	VPADDD       Y15, Y4, Y4
+	VPMADDWD     Y14, Y12, Y15
+	VPADDD       Y15, Y4, Y4
+	VPBROADCASTD (BX)(AX*2), Y14
+	VPAND        Y14, Y0, Y13
+	VPSRLW       $0x08, Y14, Y14
+	VPMADDWD     Y13, Y9, Y15
+	VPADDD       Y15, Y5, Y5
+	VPMADDWD     Y14, Y11, Y15
+	VPADDD       Y15, Y5, Y5
+	VPMADDWD     Y13, Y10, Y15
+	VPADDD       Y15, Y6, Y6
+	VPMADDWD     Y14, Y12, Y15
+	VPADDD       Y15, Y6, Y6
+	VPBROADCASTD (SI), Y14
+	VPAND        Y14, Y0, Y13
+	VPSRLW       $0x08, Y14, Y14
+	VPMADDWD     Y13, Y9, Y15
+	VPADDD       Y15, Y7, Y7
+	VPMADDWD     Y14, Y11, Y15
+	VPADDD       Y15, Y7, Y7
+	VPMADDWD     Y13, Y10, Y15
+	VPADDD       Y15, Y8, Y8
+	VPMADDWD     Y14, Y12, Y15
+	VPADDD       Y15, Y8, Y8
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x04, BX
+	ADDQ         $0x04, SI
+	SUBQ         $0x04, DX
+	JNZ          step0
+	MOVQ         sums+40(FP), CX
+	VMOVDQU      (CX), Y9
+	MOVQ         colScale+48(FP), CX
+	VMOVUPS      (CX), Y10
+	MOVQ         bias+56(FP), CX
+	VMOVUPS      (CX), Y11
+	MOVQ         rowZero+32(FP), CX
+	MOVQ         rowScale+24(FP), DX
+	MOVQ         out+64(FP), BX
+	MOVQ         stride+72(FP), SI
+	VPBROADCASTD (CX), Y12
+	VPMULLD      Y9, Y12, Y12
+	VPSUBD       Y12, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VBROADCASTSS (DX), Y12
+	VMULPS       Y12, Y1, Y1
+	VMULPS       Y10, Y1, Y1
+	VADDPS       Y11, Y1, Y1
+	VMOVUPS      Y1, (BX)
+	ADDQ         SI, BX
+	VPBROADCASTD 4(CX), Y12
+	VPMULLD      Y9, Y12, Y12
+	VPSUBD       Y12, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VBROADCASTSS 4(DX), Y12
+	VMULPS       Y12, Y3, Y3
+	VMULPS       Y10, Y3, Y3
+	VADDPS       Y11, Y3, Y3
+	VMOVUPS      Y3, (BX)
+	ADDQ         SI, BX
+	VPBROADCASTD 8(CX), Y12
+	VPMULLD      Y9, Y12, Y12
+	VPSUBD       Y12, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS 8(DX), Y12
+	VMULPS       Y12, Y5, Y5
+	VMULPS       Y10, Y5, Y5
+	VADDPS       Y11, Y5, Y5
+	VMOVUPS      Y5, (BX)
+	ADDQ         SI, BX
+	VPBROADCASTD 12(CX), Y12
+	VPMULLD      Y9, Y12, Y12
+	VPSUBD       Y12, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 12(DX), Y12
+	VMULPS       Y12, Y7, Y7
+	VMULPS       Y10, Y7, Y7
+	VADDPS       Y11, Y7, Y7
+	VMOVUPS      Y7, (BX)
+	MOVQ         sums+40(FP), CX
+	VMOVDQU      32(CX), Y1
+	MOVQ         colScale+48(FP), CX
+	VMOVUPS      32(CX), Y3
+	MOVQ         bias+56(FP), CX
+	VMOVUPS      32(CX), Y5
+	MOVQ         rowZero+32(FP), CX
+	MOVQ         rowScale+24(FP), DX
+	MOVQ         out+64(FP), BX
+	MOVQ         stride+72(FP), SI
+	VPBROADCASTD (CX), Y7
+	VPMULLD      Y1, Y7, Y7
+	VPSUBD       Y7, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VBROADCASTSS (DX), Y7
+	VMULPS       Y7, Y2, Y2
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y5, Y2, Y2
+	VMOVUPS      Y2, 32(BX)
+	ADDQ         SI, BX
+	VPBROADCASTD 4(CX), Y7
+	VPMULLD      Y1, Y7, Y7
+	VPSUBD       Y7, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VBROADCASTSS 4(DX), Y7
+	VMULPS       Y7, Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VADDPS       Y5, Y4, Y4
+	VMOVUPS      Y4, 32(BX)
+	ADDQ         SI, BX
+	VPBROADCASTD 8(CX), Y7
+	VPMULLD      Y1, Y7, Y7
+	VPSUBD       Y7, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VBROADCASTSS 8(DX), Y7
+	VMULPS       Y7, Y6, Y6
+	VMULPS       Y3, Y6, Y6
+	VADDPS       Y5, Y6, Y6
+	VMOVUPS      Y6, 32(BX)
+	ADDQ         SI, BX
+	VPBROADCASTD 12(CX), Y7
+	VPMULLD      Y1, Y7, Y7
+	VPSUBD       Y7, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VBROADCASTSS 12(DX), Y7
+	VMULPS       Y7, Y8, Y8
+	VMULPS       Y3, Y8, Y8
+	VADDPS       Y5, Y8, Y8
+	VMOVUPS      Y8, 32(BX)
+	MOVQ         w+16(FP), CX
+	MOVQ         AX, DX
+	MOVQ         a+0(FP), BX
+	LEAQ         (BX)(AX*2), SI
+	ADDQ         AX, SI
+	VPXOR        Y1, Y1, Y1
+	VPXOR        Y2, Y2, Y2
+	VPXOR        Y3, Y3, Y3
+	VPXOR        Y4, Y4, Y4
+	VPXOR        Y5, Y5, Y5
+	VPXOR        Y6, Y6, Y6
+	VPXOR        Y7, Y7, Y7
+	VPXOR        Y8, Y8, Y8
+
+step1:
+	VMOVDQU      64(CX), Y11
+	VPSLLW       $0x08, Y11, Y9
+	VPSRAW       $0x08, Y9, Y9
+	VPSRAW       $0x08, Y11, Y11
+	VMOVDQU      96(CX), Y12
+	VPSLLW       $0x08, Y12, Y10
+	VPSRAW       $0x08, Y10, Y10
+	VPSRAW       $0x08, Y12, Y12
+	VPBROADCASTD (BX), Y14
+	VPAND        Y14, Y0, Y13
+	VPSRLW       $0x08, Y14, Y14
+	VPMADDWD     Y13, Y9, Y15
+	VPADDD       Y15, Y1, Y1
+	VPMADDWD     Y14, Y11, Y15
+	VPADDD       Y15, Y1, Y1
+	VPMADDWD     Y13, Y10, Y15
+	VPADDD       Y15, Y2, Y2
+	VPMADDWD     Y14, Y12, Y15
+	VPADDD       Y15, Y2, Y2
+	VPBROADCASTD (BX)(AX*1), Y14
+	VPAND        Y14, Y0, Y13
+	VPSRLW       $0x08, Y14, Y14
+	VPMADDWD     Y13, Y9, Y15
+	VPADDD       Y15, Y3, Y3
+	VPMADDWD     Y14, Y11, Y15
+	VPADDD       Y15, Y3, Y3
+	VPMADDWD     Y13, Y10, Y15
+	VPADDD       Y15, Y4, Y4
+	VPMADDWD     Y14, Y12, Y15
+	VPADDD       Y15, Y4, Y4
+	VPBROADCASTD (BX)(AX*2), Y14
+	VPAND        Y14, Y0, Y13
+	VPSRLW       $0x08, Y14, Y14
+	VPMADDWD     Y13, Y9, Y15
+	VPADDD       Y15, Y5, Y5
+	VPMADDWD     Y14, Y11, Y15
+	VPADDD       Y15, Y5, Y5
+	VPMADDWD     Y13, Y10, Y15
+	VPADDD       Y15, Y6, Y6
+	VPMADDWD     Y14, Y12, Y15
+	VPADDD       Y15, Y6, Y6
+	VPBROADCASTD (SI), Y14
+	VPAND        Y14, Y0, Y13
+	VPSRLW       $0x08, Y14, Y14
+	VPMADDWD     Y13, Y9, Y15
+	VPADDD       Y15, Y7, Y7
+	VPMADDWD     Y14, Y11, Y15
+	VPADDD       Y15, Y7, Y7
+	VPMADDWD     Y13, Y10, Y15
+	VPADDD       Y15, Y8, Y8
+	VPMADDWD     Y14, Y12, Y15
+	VPADDD       Y15, Y8, Y8
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x04, BX
+	ADDQ         $0x04, SI
+	SUBQ         $0x04, DX
+	JNZ          step1
+	MOVQ         sums+40(FP), AX
+	VMOVDQU      64(AX), Y0
+	MOVQ         colScale+48(FP), AX
+	VMOVUPS      64(AX), Y9
+	MOVQ         bias+56(FP), AX
+	VMOVUPS      64(AX), Y10
+	MOVQ         rowZero+32(FP), AX
+	MOVQ         rowScale+24(FP), CX
+	MOVQ         out+64(FP), DX
+	MOVQ         stride+72(FP), BX
+	VPBROADCASTD (AX), Y11
+	VPMULLD      Y0, Y11, Y11
+	VPSUBD       Y11, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VBROADCASTSS (CX), Y11
+	VMULPS       Y11, Y1, Y1
+	VMULPS       Y9, Y1, Y1
+	VADDPS       Y10, Y1, Y1
+	VMOVUPS      Y1, 64(DX)
+	ADDQ         BX, DX
+	VPBROADCASTD 4(AX), Y11
+	VPMULLD      Y0, Y11, Y11
+	VPSUBD       Y11, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VBROADCASTSS 4(CX), Y11
+	VMULPS       Y11, Y3, Y3
+	VMULPS       Y9, Y3, Y3
+	VADDPS       Y10, Y3, Y3
+	VMOVUPS      Y3, 64(DX)
+	ADDQ         BX, DX
+	VPBROADCASTD 8(AX), Y11
+	VPMULLD      Y0, Y11, Y11
+	VPSUBD       Y11, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS 8(CX), Y11
+	VMULPS       Y11, Y5, Y5
+	VMULPS       Y9, Y5, Y5
+	VADDPS       Y10, Y5, Y5
+	VMOVUPS      Y5, 64(DX)
+	ADDQ         BX, DX
+	VPBROADCASTD 12(AX), Y11
+	VPMULLD      Y0, Y11, Y11
+	VPSUBD       Y11, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 12(CX), Y11
+	VMULPS       Y11, Y7, Y7
+	VMULPS       Y9, Y7, Y7
+	VADDPS       Y10, Y7, Y7
+	VMOVUPS      Y7, 64(DX)
+	MOVQ         sums+40(FP), AX
+	VMOVDQU      96(AX), Y0
+	MOVQ         colScale+48(FP), AX
+	VMOVUPS      96(AX), Y1
+	MOVQ         bias+56(FP), AX
+	VMOVUPS      96(AX), Y3
+	MOVQ         rowZero+32(FP), AX
+	MOVQ         rowScale+24(FP), CX
+	MOVQ         out+64(FP), DX
+	MOVQ         stride+72(FP), BX
+	VPBROADCASTD (AX), Y5
+	VPMULLD      Y0, Y5, Y5
+	VPSUBD       Y5, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VBROADCASTSS (CX), Y5
+	VMULPS       Y5, Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y3, Y2, Y2
+	VMOVUPS      Y2, 96(DX)
+	ADDQ         BX, DX
+	VPBROADCASTD 4(AX), Y5
+	VPMULLD      Y0, Y5, Y5
+	VPSUBD       Y5, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VBROADCASTSS 4(CX), Y5
+	VMULPS       Y5, Y4, Y4
+	VMULPS       Y1, Y4, Y4
+	VADDPS       Y3, Y4, Y4
+	VMOVUPS      Y4, 96(DX)
+	ADDQ         BX, DX
+	VPBROADCASTD 8(AX), Y5
+	VPMULLD      Y0, Y5, Y5
+	VPSUBD       Y5, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VBROADCASTSS 8(CX), Y5
+	VMULPS       Y5, Y6, Y6
+	VMULPS       Y1, Y6, Y6
+	VADDPS       Y3, Y6, Y6
+	VMOVUPS      Y6, 96(DX)
+	ADDQ         BX, DX
+	VPBROADCASTD 12(AX), Y5
+	VPMULLD      Y0, Y5, Y5
+	VPSUBD       Y5, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VBROADCASTSS 12(CX), Y5
+	VMULPS       Y5, Y8, Y8
+	VMULPS       Y1, Y8, Y8
+	VADDPS       Y3, Y8, Y8
+	VMOVUPS      Y8, 96(DX)
+	VZEROUPPER
+	RET
+
+// func gemmF32x4AVX2(a *float32, lda int, b *float32, ldb int, c *float32, ldc int, k int, n int)
+// Requires: AVX, FMA3
+TEXT ·gemmF32x4AVX2(SB), NOSPLIT, $0-64
+	MOVQ b+16(FP), AX
+	MOVQ c+32(FP), CX
+	MOVQ n+56(FP), DX
+	MOVQ lda+8(FP), BX
+
+block:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	MOVQ   a+0(FP), SI
+	LEAQ   (SI)(BX*2), DI
+	ADDQ   BX, DI
+	MOVQ   AX, R8
+	MOVQ   k+48(FP), R9
+
+step:
+	VMOVUPS      (R8), Y8
+	VMOVUPS      32(R8), Y9
+	VBROADCASTSS (SI), Y10
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y1
+	VBROADCASTSS (SI)(BX*1), Y10
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y3
+	VBROADCASTSS (SI)(BX*2), Y10
+	VFMADD231PS  Y10, Y8, Y4
+	VFMADD231PS  Y10, Y9, Y5
+	VBROADCASTSS (DI), Y10
+	VFMADD231PS  Y10, Y8, Y6
+	VFMADD231PS  Y10, Y9, Y7
+	ADDQ         ldb+24(FP), R8
+	ADDQ         $0x04, SI
+	ADDQ         $0x04, DI
+	DECQ         R9
+	JNZ          step
+	MOVQ         CX, SI
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         ldc+40(FP), SI
+	VMOVUPS      Y2, (SI)
+	VMOVUPS      Y3, 32(SI)
+	ADDQ         ldc+40(FP), SI
+	VMOVUPS      Y4, (SI)
+	VMOVUPS      Y5, 32(SI)
+	ADDQ         ldc+40(FP), SI
+	VMOVUPS      Y6, (SI)
+	VMOVUPS      Y7, 32(SI)
+	ADDQ         $0x40, AX
+	ADDQ         $0x40, CX
+	SUBQ         $0x10, DX
+	JNZ          block
+	VZEROUPPER
+	RET
+
+// func gemmF32x1AVX2(a *float32, lda int, b *float32, ldb int, c *float32, ldc int, k int, n int)
+// Requires: AVX, FMA3
+TEXT ·gemmF32x1AVX2(SB), NOSPLIT, $0-64
+	MOVQ b+16(FP), AX
+	MOVQ c+32(FP), CX
+	MOVQ n+56(FP), DX
+	MOVQ lda+8(FP), BX
+
+block:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	MOVQ   a+0(FP), BX
+	MOVQ   AX, SI
+	MOVQ   k+48(FP), DI
+
+step:
+	VMOVUPS      (SI), Y2
+	VMOVUPS      32(SI), Y3
+	VBROADCASTSS (BX), Y4
+	VFMADD231PS  Y4, Y2, Y0
+	VFMADD231PS  Y4, Y3, Y1
+	ADDQ         ldb+24(FP), SI
+	ADDQ         $0x04, BX
+	DECQ         DI
+	JNZ          step
+	MOVQ         CX, BX
+	VMOVUPS      Y0, (BX)
+	VMOVUPS      Y1, 32(BX)
+	ADDQ         $0x40, AX
+	ADDQ         $0x40, CX
+	SUBQ         $0x10, DX
+	JNZ          block
+	VZEROUPPER
+	RET
+
+// func rowMinMaxAVX2(x *float32, n int) (lo float32, hi float32)
+// Requires: AVX, SSE
+TEXT ·rowMinMaxAVX2(SB), NOSPLIT, $0-24
+	MOVQ   x+0(FP), AX
+	MOVQ   n+8(FP), CX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	XORQ   DX, DX
+
+chunk:
+	VMOVUPS      (AX)(DX*4), Y4
+	VMINPS       Y4, Y0, Y0
+	VMAXPS       Y4, Y1, Y1
+	VMOVUPS      32(AX)(DX*4), Y4
+	VMINPS       Y4, Y2, Y2
+	VMAXPS       Y4, Y3, Y3
+	ADDQ         $0x10, DX
+	CMPQ         DX, CX
+	JL           chunk
+	VMINPS       Y2, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X2
+	VMINPS       X2, X0, X0
+	VPSHUFD      $0x4e, X0, X2
+	VMINPS       X2, X0, X0
+	VPSHUFD      $0xb1, X0, X2
+	VMINPS       X2, X0, X0
+	MOVSS        X0, lo+16(FP)
+	VMAXPS       Y3, Y1, Y1
+	VEXTRACTF128 $0x01, Y1, X0
+	VMAXPS       X0, X1, X1
+	VPSHUFD      $0x4e, X1, X0
+	VMAXPS       X0, X1, X1
+	VPSHUFD      $0xb1, X1, X0
+	VMAXPS       X0, X1, X1
+	MOVSS        X1, hi+20(FP)
+	VZEROUPPER
+	RET
+
+// func rowMaxAVX2(x *float32, n int) float32
+// Requires: AVX, SSE
+TEXT ·rowMaxAVX2(SB), NOSPLIT, $0-20
+	MOVQ    x+0(FP), AX
+	MOVQ    n+8(FP), CX
+	VMOVUPS (AX), Y0
+	VMOVUPS 32(AX), Y1
+	XORQ    DX, DX
+
+chunk:
+	VMAXPS       (AX)(DX*4), Y0, Y0
+	VMAXPS       32(AX)(DX*4), Y1, Y1
+	ADDQ         $0x10, DX
+	CMPQ         DX, CX
+	JL           chunk
+	VMAXPS       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VMAXPS       X1, X0, X0
+	VPSHUFD      $0x4e, X0, X1
+	VMAXPS       X1, X0, X0
+	VPSHUFD      $0xb1, X0, X1
+	VMAXPS       X1, X0, X0
+	MOVSS        X0, ret+16(FP)
+	VZEROUPPER
+	RET
+
+// func rowQuantizeAVX2(x *float32, n int, inv float32, zero int32, out *byte)
+// Requires: AVX, AVX2
+TEXT ·rowQuantizeAVX2(SB), NOSPLIT, $0-32
+	MOVQ         x+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         out+24(FP), DX
+	VBROADCASTSS inv+16(FP), Y0
+	VBROADCASTSS zero+20(FP), Y1
+	VXORPS       Y2, Y2, Y2
+	XORQ         BX, BX
+
+chunk:
+	VMULPS       (AX)(BX*4), Y0, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPADDD       Y1, Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X3
+	VPACKUSDW    X3, X2, X2
+	VPACKUSWB    X2, X2, X2
+	VMOVQ        X2, (DX)(BX*1)
+	VMULPS       32(AX)(BX*4), Y0, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPADDD       Y1, Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X3
+	VPACKUSDW    X3, X2, X2
+	VPACKUSWB    X2, X2, X2
+	VMOVQ        X2, 8(DX)(BX*1)
+	ADDQ         $0x10, BX
+	CMPQ         BX, CX
+	JL           chunk
+	VZEROUPPER
+	RET
+
+// func rowResidualAVX2(x *float32, n int, scale float32, zero int32, codes *byte, out *float32)
+// Requires: AVX, AVX2
+TEXT ·rowResidualAVX2(SB), NOSPLIT, $0-40
+	MOVQ         x+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         codes+24(FP), DX
+	MOVQ         out+32(FP), BX
+	VBROADCASTSS scale+16(FP), Y0
+	VBROADCASTSS zero+20(FP), Y1
+	XORQ         SI, SI
+
+chunk:
+	VPMOVZXBD (DX)(SI*1), Y2
+	VPSUBD    Y1, Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VMULPS    Y0, Y2, Y2
+	VMOVUPS   (AX)(SI*4), Y3
+	VSUBPS    Y2, Y3, Y3
+	VMOVUPS   Y3, (BX)(SI*4)
+	VPMOVZXBD 8(DX)(SI*1), Y2
+	VPSUBD    Y1, Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VMULPS    Y0, Y2, Y2
+	VMOVUPS   32(AX)(SI*4), Y3
+	VSUBPS    Y2, Y3, Y3
+	VMOVUPS   Y3, 32(BX)(SI*4)
+	ADDQ      $0x10, SI
+	CMPQ      SI, CX
+	JL        chunk
+	VZEROUPPER
+	RET
+
+// func rowAddSumAVX2(x *float32, y *float32, n int) float32
+// Requires: AVX, SSE
+TEXT ·rowAddSumAVX2(SB), NOSPLIT, $0-28
+	MOVQ   x+0(FP), AX
+	MOVQ   y+8(FP), CX
+	MOVQ   n+16(FP), DX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	XORQ   BX, BX
+
+chunk:
+	VMOVUPS      (AX)(BX*4), Y2
+	VADDPS       (CX)(BX*4), Y2, Y2
+	VMOVUPS      Y2, (AX)(BX*4)
+	VADDPS       Y2, Y0, Y0
+	VMOVUPS      32(AX)(BX*4), Y2
+	VADDPS       32(CX)(BX*4), Y2, Y2
+	VMOVUPS      Y2, 32(AX)(BX*4)
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x10, BX
+	CMPQ         BX, DX
+	JL           chunk
+	VADDPS       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X0
+	VPSHUFD      $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPSHUFD      $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	MOVSS        X0, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func rowVarSumAVX2(x *float32, n int, mean float32) float32
+// Requires: AVX, SSE
+TEXT ·rowVarSumAVX2(SB), NOSPLIT, $0-28
+	MOVQ         x+0(FP), AX
+	MOVQ         n+8(FP), CX
+	VBROADCASTSS mean+16(FP), Y0
+	VXORPS       Y1, Y1, Y1
+	VXORPS       Y2, Y2, Y2
+	XORQ         DX, DX
+
+chunk:
+	VMOVUPS      (AX)(DX*4), Y3
+	VSUBPS       Y0, Y3, Y3
+	VMULPS       Y3, Y3, Y3
+	VADDPS       Y3, Y1, Y1
+	VMOVUPS      32(AX)(DX*4), Y3
+	VSUBPS       Y0, Y3, Y3
+	VMULPS       Y3, Y3, Y3
+	VADDPS       Y3, Y2, Y2
+	ADDQ         $0x10, DX
+	CMPQ         DX, CX
+	JL           chunk
+	VADDPS       Y2, Y1, Y1
+	VEXTRACTF128 $0x01, Y1, X0
+	VADDPS       X0, X1, X1
+	VPSHUFD      $0x4e, X1, X0
+	VADDPS       X0, X1, X1
+	VPSHUFD      $0xb1, X1, X0
+	VADDPS       X0, X1, X1
+	MOVSS        X1, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func rowNormalizeAVX2(x *float32, n int, mean float32, inv float32, gamma *float32, beta *float32)
+// Requires: AVX
+TEXT ·rowNormalizeAVX2(SB), NOSPLIT, $0-40
+	MOVQ         x+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         gamma+24(FP), DX
+	MOVQ         beta+32(FP), BX
+	VBROADCASTSS mean+16(FP), Y0
+	VBROADCASTSS inv+20(FP), Y1
+	XORQ         SI, SI
+
+chunk:
+	VMOVUPS (AX)(SI*4), Y2
+	VSUBPS  Y0, Y2, Y2
+	VMULPS  Y1, Y2, Y2
+	VMULPS  (DX)(SI*4), Y2, Y2
+	VADDPS  (BX)(SI*4), Y2, Y2
+	VMOVUPS Y2, (AX)(SI*4)
+	VMOVUPS 32(AX)(SI*4), Y2
+	VSUBPS  Y0, Y2, Y2
+	VMULPS  Y1, Y2, Y2
+	VMULPS  32(DX)(SI*4), Y2, Y2
+	VADDPS  32(BX)(SI*4), Y2, Y2
+	VMOVUPS Y2, 32(AX)(SI*4)
+	ADDQ    $0x10, SI
+	CMPQ    SI, CX
+	JL      chunk
+	VZEROUPPER
+	RET
+
+// func rowGELUAVX2(x *float32, n int)
+// Requires: AVX
+TEXT ·rowGELUAVX2(SB), NOSPLIT, $0-16
+	MOVQ x+0(FP), AX
+	MOVQ n+8(FP), CX
+	XORQ DX, DX
+
+chunk:
+	VMOVUPS (AX)(DX*4), Y0
+	VMULPS  c3f3504f3<>+0(SB), Y0, Y1
+	VMINPS  c40800000<>+0(SB), Y1, Y1
+	VMAXPS  cc0800000<>+0(SB), Y1, Y1
+	VMULPS  Y1, Y1, Y2
+	VMOVUPS caf95df0b<>+0(SB), Y3
+	VMULPS  Y2, Y3, Y3
+	VADDPS  c32edffee<>+0(SB), Y3, Y3
+	VMULPS  Y2, Y3, Y3
+	VADDPS  cb60cff51<>+0(SB), Y3, Y3
+	VMULPS  Y2, Y3, Y3
+	VADDPS  cb86ec2d2<>+0(SB), Y3, Y3
+	VMULPS  Y2, Y3, Y3
+	VADDPS  cba40ac63<>+0(SB), Y3, Y3
+	VMULPS  Y2, Y3, Y3
+	VADDPS  cbb41a1f6<>+0(SB), Y3, Y3
+	VMULPS  Y2, Y3, Y3
+	VADDPS  cbc83dbd4<>+0(SB), Y3, Y3
+	VMOVUPS cb77460cd<>+0(SB), Y4
+	VMULPS  Y2, Y4, Y4
+	VADDPS  cb95fbd29<>+0(SB), Y4, Y4
+	VMULPS  Y2, Y4, Y4
+	VADDPS  cbadc924e<>+0(SB), Y4, Y4
+	VMULPS  Y2, Y4, Y4
+	VADDPS  cbbf19bf8<>+0(SB), Y4, Y4
+	VMULPS  Y2, Y4, Y4
+	VADDPS  cbc69b6a7<>+0(SB), Y4, Y4
+	VMULPS  Y1, Y3, Y3
+	VDIVPS  Y4, Y3, Y3
+	VADDPS  c3f800000<>+0(SB), Y3, Y3
+	VMULPS  c3f000000<>+0(SB), Y0, Y0
+	VMULPS  Y3, Y0, Y0
+	VMOVUPS Y0, (AX)(DX*4)
+	VMOVUPS 32(AX)(DX*4), Y0
+	VMULPS  c3f3504f3<>+0(SB), Y0, Y1
+	VMINPS  c40800000<>+0(SB), Y1, Y1
+	VMAXPS  cc0800000<>+0(SB), Y1, Y1
+	VMULPS  Y1, Y1, Y2
+	VMOVUPS caf95df0b<>+0(SB), Y3
+	VMULPS  Y2, Y3, Y3
+	VADDPS  c32edffee<>+0(SB), Y3, Y3
+	VMULPS  Y2, Y3, Y3
+	VADDPS  cb60cff51<>+0(SB), Y3, Y3
+	VMULPS  Y2, Y3, Y3
+	VADDPS  cb86ec2d2<>+0(SB), Y3, Y3
+	VMULPS  Y2, Y3, Y3
+	VADDPS  cba40ac63<>+0(SB), Y3, Y3
+	VMULPS  Y2, Y3, Y3
+	VADDPS  cbb41a1f6<>+0(SB), Y3, Y3
+	VMULPS  Y2, Y3, Y3
+	VADDPS  cbc83dbd4<>+0(SB), Y3, Y3
+	VMOVUPS cb77460cd<>+0(SB), Y4
+	VMULPS  Y2, Y4, Y4
+	VADDPS  cb95fbd29<>+0(SB), Y4, Y4
+	VMULPS  Y2, Y4, Y4
+	VADDPS  cbadc924e<>+0(SB), Y4, Y4
+	VMULPS  Y2, Y4, Y4
+	VADDPS  cbbf19bf8<>+0(SB), Y4, Y4
+	VMULPS  Y2, Y4, Y4
+	VADDPS  cbc69b6a7<>+0(SB), Y4, Y4
+	VMULPS  Y1, Y3, Y3
+	VDIVPS  Y4, Y3, Y3
+	VADDPS  c3f800000<>+0(SB), Y3, Y3
+	VMULPS  c3f000000<>+0(SB), Y0, Y0
+	VMULPS  Y3, Y0, Y0
+	VMOVUPS Y0, 32(AX)(DX*4)
+	ADDQ    $0x10, DX
+	CMPQ    DX, CX
+	JL      chunk
+	VZEROUPPER
+	RET
+
+DATA c3f3504f3<>+0(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+4(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+8(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+12(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+16(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+20(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+24(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+28(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+32(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+36(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+40(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+44(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+48(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+52(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+56(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+60(SB)/4, $0x3f3504f3
+GLOBL c3f3504f3<>(SB), RODATA|NOPTR, $64
+
+DATA c40800000<>+0(SB)/4, $0x40800000
+DATA c40800000<>+4(SB)/4, $0x40800000
+DATA c40800000<>+8(SB)/4, $0x40800000
+DATA c40800000<>+12(SB)/4, $0x40800000
+DATA c40800000<>+16(SB)/4, $0x40800000
+DATA c40800000<>+20(SB)/4, $0x40800000
+DATA c40800000<>+24(SB)/4, $0x40800000
+DATA c40800000<>+28(SB)/4, $0x40800000
+DATA c40800000<>+32(SB)/4, $0x40800000
+DATA c40800000<>+36(SB)/4, $0x40800000
+DATA c40800000<>+40(SB)/4, $0x40800000
+DATA c40800000<>+44(SB)/4, $0x40800000
+DATA c40800000<>+48(SB)/4, $0x40800000
+DATA c40800000<>+52(SB)/4, $0x40800000
+DATA c40800000<>+56(SB)/4, $0x40800000
+DATA c40800000<>+60(SB)/4, $0x40800000
+GLOBL c40800000<>(SB), RODATA|NOPTR, $64
+
+DATA cc0800000<>+0(SB)/4, $0xc0800000
+DATA cc0800000<>+4(SB)/4, $0xc0800000
+DATA cc0800000<>+8(SB)/4, $0xc0800000
+DATA cc0800000<>+12(SB)/4, $0xc0800000
+DATA cc0800000<>+16(SB)/4, $0xc0800000
+DATA cc0800000<>+20(SB)/4, $0xc0800000
+DATA cc0800000<>+24(SB)/4, $0xc0800000
+DATA cc0800000<>+28(SB)/4, $0xc0800000
+DATA cc0800000<>+32(SB)/4, $0xc0800000
+DATA cc0800000<>+36(SB)/4, $0xc0800000
+DATA cc0800000<>+40(SB)/4, $0xc0800000
+DATA cc0800000<>+44(SB)/4, $0xc0800000
+DATA cc0800000<>+48(SB)/4, $0xc0800000
+DATA cc0800000<>+52(SB)/4, $0xc0800000
+DATA cc0800000<>+56(SB)/4, $0xc0800000
+DATA cc0800000<>+60(SB)/4, $0xc0800000
+GLOBL cc0800000<>(SB), RODATA|NOPTR, $64
+
+DATA caf95df0b<>+0(SB)/4, $0xaf95df0b
+DATA caf95df0b<>+4(SB)/4, $0xaf95df0b
+DATA caf95df0b<>+8(SB)/4, $0xaf95df0b
+DATA caf95df0b<>+12(SB)/4, $0xaf95df0b
+DATA caf95df0b<>+16(SB)/4, $0xaf95df0b
+DATA caf95df0b<>+20(SB)/4, $0xaf95df0b
+DATA caf95df0b<>+24(SB)/4, $0xaf95df0b
+DATA caf95df0b<>+28(SB)/4, $0xaf95df0b
+DATA caf95df0b<>+32(SB)/4, $0xaf95df0b
+DATA caf95df0b<>+36(SB)/4, $0xaf95df0b
+DATA caf95df0b<>+40(SB)/4, $0xaf95df0b
+DATA caf95df0b<>+44(SB)/4, $0xaf95df0b
+DATA caf95df0b<>+48(SB)/4, $0xaf95df0b
+DATA caf95df0b<>+52(SB)/4, $0xaf95df0b
+DATA caf95df0b<>+56(SB)/4, $0xaf95df0b
+DATA caf95df0b<>+60(SB)/4, $0xaf95df0b
+GLOBL caf95df0b<>(SB), RODATA|NOPTR, $64
+
+DATA c32edffee<>+0(SB)/4, $0x32edffee
+DATA c32edffee<>+4(SB)/4, $0x32edffee
+DATA c32edffee<>+8(SB)/4, $0x32edffee
+DATA c32edffee<>+12(SB)/4, $0x32edffee
+DATA c32edffee<>+16(SB)/4, $0x32edffee
+DATA c32edffee<>+20(SB)/4, $0x32edffee
+DATA c32edffee<>+24(SB)/4, $0x32edffee
+DATA c32edffee<>+28(SB)/4, $0x32edffee
+DATA c32edffee<>+32(SB)/4, $0x32edffee
+DATA c32edffee<>+36(SB)/4, $0x32edffee
+DATA c32edffee<>+40(SB)/4, $0x32edffee
+DATA c32edffee<>+44(SB)/4, $0x32edffee
+DATA c32edffee<>+48(SB)/4, $0x32edffee
+DATA c32edffee<>+52(SB)/4, $0x32edffee
+DATA c32edffee<>+56(SB)/4, $0x32edffee
+DATA c32edffee<>+60(SB)/4, $0x32edffee
+GLOBL c32edffee<>(SB), RODATA|NOPTR, $64
+
+DATA cb60cff51<>+0(SB)/4, $0xb60cff51
+DATA cb60cff51<>+4(SB)/4, $0xb60cff51
+DATA cb60cff51<>+8(SB)/4, $0xb60cff51
+DATA cb60cff51<>+12(SB)/4, $0xb60cff51
+DATA cb60cff51<>+16(SB)/4, $0xb60cff51
+DATA cb60cff51<>+20(SB)/4, $0xb60cff51
+DATA cb60cff51<>+24(SB)/4, $0xb60cff51
+DATA cb60cff51<>+28(SB)/4, $0xb60cff51
+DATA cb60cff51<>+32(SB)/4, $0xb60cff51
+DATA cb60cff51<>+36(SB)/4, $0xb60cff51
+DATA cb60cff51<>+40(SB)/4, $0xb60cff51
+DATA cb60cff51<>+44(SB)/4, $0xb60cff51
+DATA cb60cff51<>+48(SB)/4, $0xb60cff51
+DATA cb60cff51<>+52(SB)/4, $0xb60cff51
+DATA cb60cff51<>+56(SB)/4, $0xb60cff51
+DATA cb60cff51<>+60(SB)/4, $0xb60cff51
+GLOBL cb60cff51<>(SB), RODATA|NOPTR, $64
+
+DATA cb86ec2d2<>+0(SB)/4, $0xb86ec2d2
+DATA cb86ec2d2<>+4(SB)/4, $0xb86ec2d2
+DATA cb86ec2d2<>+8(SB)/4, $0xb86ec2d2
+DATA cb86ec2d2<>+12(SB)/4, $0xb86ec2d2
+DATA cb86ec2d2<>+16(SB)/4, $0xb86ec2d2
+DATA cb86ec2d2<>+20(SB)/4, $0xb86ec2d2
+DATA cb86ec2d2<>+24(SB)/4, $0xb86ec2d2
+DATA cb86ec2d2<>+28(SB)/4, $0xb86ec2d2
+DATA cb86ec2d2<>+32(SB)/4, $0xb86ec2d2
+DATA cb86ec2d2<>+36(SB)/4, $0xb86ec2d2
+DATA cb86ec2d2<>+40(SB)/4, $0xb86ec2d2
+DATA cb86ec2d2<>+44(SB)/4, $0xb86ec2d2
+DATA cb86ec2d2<>+48(SB)/4, $0xb86ec2d2
+DATA cb86ec2d2<>+52(SB)/4, $0xb86ec2d2
+DATA cb86ec2d2<>+56(SB)/4, $0xb86ec2d2
+DATA cb86ec2d2<>+60(SB)/4, $0xb86ec2d2
+GLOBL cb86ec2d2<>(SB), RODATA|NOPTR, $64
+
+DATA cba40ac63<>+0(SB)/4, $0xba40ac63
+DATA cba40ac63<>+4(SB)/4, $0xba40ac63
+DATA cba40ac63<>+8(SB)/4, $0xba40ac63
+DATA cba40ac63<>+12(SB)/4, $0xba40ac63
+DATA cba40ac63<>+16(SB)/4, $0xba40ac63
+DATA cba40ac63<>+20(SB)/4, $0xba40ac63
+DATA cba40ac63<>+24(SB)/4, $0xba40ac63
+DATA cba40ac63<>+28(SB)/4, $0xba40ac63
+DATA cba40ac63<>+32(SB)/4, $0xba40ac63
+DATA cba40ac63<>+36(SB)/4, $0xba40ac63
+DATA cba40ac63<>+40(SB)/4, $0xba40ac63
+DATA cba40ac63<>+44(SB)/4, $0xba40ac63
+DATA cba40ac63<>+48(SB)/4, $0xba40ac63
+DATA cba40ac63<>+52(SB)/4, $0xba40ac63
+DATA cba40ac63<>+56(SB)/4, $0xba40ac63
+DATA cba40ac63<>+60(SB)/4, $0xba40ac63
+GLOBL cba40ac63<>(SB), RODATA|NOPTR, $64
+
+DATA cbb41a1f6<>+0(SB)/4, $0xbb41a1f6
+DATA cbb41a1f6<>+4(SB)/4, $0xbb41a1f6
+DATA cbb41a1f6<>+8(SB)/4, $0xbb41a1f6
+DATA cbb41a1f6<>+12(SB)/4, $0xbb41a1f6
+DATA cbb41a1f6<>+16(SB)/4, $0xbb41a1f6
+DATA cbb41a1f6<>+20(SB)/4, $0xbb41a1f6
+DATA cbb41a1f6<>+24(SB)/4, $0xbb41a1f6
+DATA cbb41a1f6<>+28(SB)/4, $0xbb41a1f6
+DATA cbb41a1f6<>+32(SB)/4, $0xbb41a1f6
+DATA cbb41a1f6<>+36(SB)/4, $0xbb41a1f6
+DATA cbb41a1f6<>+40(SB)/4, $0xbb41a1f6
+DATA cbb41a1f6<>+44(SB)/4, $0xbb41a1f6
+DATA cbb41a1f6<>+48(SB)/4, $0xbb41a1f6
+DATA cbb41a1f6<>+52(SB)/4, $0xbb41a1f6
+DATA cbb41a1f6<>+56(SB)/4, $0xbb41a1f6
+DATA cbb41a1f6<>+60(SB)/4, $0xbb41a1f6
+GLOBL cbb41a1f6<>(SB), RODATA|NOPTR, $64
+
+DATA cbc83dbd4<>+0(SB)/4, $0xbc83dbd4
+DATA cbc83dbd4<>+4(SB)/4, $0xbc83dbd4
+DATA cbc83dbd4<>+8(SB)/4, $0xbc83dbd4
+DATA cbc83dbd4<>+12(SB)/4, $0xbc83dbd4
+DATA cbc83dbd4<>+16(SB)/4, $0xbc83dbd4
+DATA cbc83dbd4<>+20(SB)/4, $0xbc83dbd4
+DATA cbc83dbd4<>+24(SB)/4, $0xbc83dbd4
+DATA cbc83dbd4<>+28(SB)/4, $0xbc83dbd4
+DATA cbc83dbd4<>+32(SB)/4, $0xbc83dbd4
+DATA cbc83dbd4<>+36(SB)/4, $0xbc83dbd4
+DATA cbc83dbd4<>+40(SB)/4, $0xbc83dbd4
+DATA cbc83dbd4<>+44(SB)/4, $0xbc83dbd4
+DATA cbc83dbd4<>+48(SB)/4, $0xbc83dbd4
+DATA cbc83dbd4<>+52(SB)/4, $0xbc83dbd4
+DATA cbc83dbd4<>+56(SB)/4, $0xbc83dbd4
+DATA cbc83dbd4<>+60(SB)/4, $0xbc83dbd4
+GLOBL cbc83dbd4<>(SB), RODATA|NOPTR, $64
+
+DATA cb77460cd<>+0(SB)/4, $0xb77460cd
+DATA cb77460cd<>+4(SB)/4, $0xb77460cd
+DATA cb77460cd<>+8(SB)/4, $0xb77460cd
+DATA cb77460cd<>+12(SB)/4, $0xb77460cd
+DATA cb77460cd<>+16(SB)/4, $0xb77460cd
+DATA cb77460cd<>+20(SB)/4, $0xb77460cd
+DATA cb77460cd<>+24(SB)/4, $0xb77460cd
+DATA cb77460cd<>+28(SB)/4, $0xb77460cd
+DATA cb77460cd<>+32(SB)/4, $0xb77460cd
+DATA cb77460cd<>+36(SB)/4, $0xb77460cd
+DATA cb77460cd<>+40(SB)/4, $0xb77460cd
+DATA cb77460cd<>+44(SB)/4, $0xb77460cd
+DATA cb77460cd<>+48(SB)/4, $0xb77460cd
+DATA cb77460cd<>+52(SB)/4, $0xb77460cd
+DATA cb77460cd<>+56(SB)/4, $0xb77460cd
+DATA cb77460cd<>+60(SB)/4, $0xb77460cd
+GLOBL cb77460cd<>(SB), RODATA|NOPTR, $64
+
+DATA cb95fbd29<>+0(SB)/4, $0xb95fbd29
+DATA cb95fbd29<>+4(SB)/4, $0xb95fbd29
+DATA cb95fbd29<>+8(SB)/4, $0xb95fbd29
+DATA cb95fbd29<>+12(SB)/4, $0xb95fbd29
+DATA cb95fbd29<>+16(SB)/4, $0xb95fbd29
+DATA cb95fbd29<>+20(SB)/4, $0xb95fbd29
+DATA cb95fbd29<>+24(SB)/4, $0xb95fbd29
+DATA cb95fbd29<>+28(SB)/4, $0xb95fbd29
+DATA cb95fbd29<>+32(SB)/4, $0xb95fbd29
+DATA cb95fbd29<>+36(SB)/4, $0xb95fbd29
+DATA cb95fbd29<>+40(SB)/4, $0xb95fbd29
+DATA cb95fbd29<>+44(SB)/4, $0xb95fbd29
+DATA cb95fbd29<>+48(SB)/4, $0xb95fbd29
+DATA cb95fbd29<>+52(SB)/4, $0xb95fbd29
+DATA cb95fbd29<>+56(SB)/4, $0xb95fbd29
+DATA cb95fbd29<>+60(SB)/4, $0xb95fbd29
+GLOBL cb95fbd29<>(SB), RODATA|NOPTR, $64
+
+DATA cbadc924e<>+0(SB)/4, $0xbadc924e
+DATA cbadc924e<>+4(SB)/4, $0xbadc924e
+DATA cbadc924e<>+8(SB)/4, $0xbadc924e
+DATA cbadc924e<>+12(SB)/4, $0xbadc924e
+DATA cbadc924e<>+16(SB)/4, $0xbadc924e
+DATA cbadc924e<>+20(SB)/4, $0xbadc924e
+DATA cbadc924e<>+24(SB)/4, $0xbadc924e
+DATA cbadc924e<>+28(SB)/4, $0xbadc924e
+DATA cbadc924e<>+32(SB)/4, $0xbadc924e
+DATA cbadc924e<>+36(SB)/4, $0xbadc924e
+DATA cbadc924e<>+40(SB)/4, $0xbadc924e
+DATA cbadc924e<>+44(SB)/4, $0xbadc924e
+DATA cbadc924e<>+48(SB)/4, $0xbadc924e
+DATA cbadc924e<>+52(SB)/4, $0xbadc924e
+DATA cbadc924e<>+56(SB)/4, $0xbadc924e
+DATA cbadc924e<>+60(SB)/4, $0xbadc924e
+GLOBL cbadc924e<>(SB), RODATA|NOPTR, $64
+
+DATA cbbf19bf8<>+0(SB)/4, $0xbbf19bf8
+DATA cbbf19bf8<>+4(SB)/4, $0xbbf19bf8
+DATA cbbf19bf8<>+8(SB)/4, $0xbbf19bf8
+DATA cbbf19bf8<>+12(SB)/4, $0xbbf19bf8
+DATA cbbf19bf8<>+16(SB)/4, $0xbbf19bf8
+DATA cbbf19bf8<>+20(SB)/4, $0xbbf19bf8
+DATA cbbf19bf8<>+24(SB)/4, $0xbbf19bf8
+DATA cbbf19bf8<>+28(SB)/4, $0xbbf19bf8
+DATA cbbf19bf8<>+32(SB)/4, $0xbbf19bf8
+DATA cbbf19bf8<>+36(SB)/4, $0xbbf19bf8
+DATA cbbf19bf8<>+40(SB)/4, $0xbbf19bf8
+DATA cbbf19bf8<>+44(SB)/4, $0xbbf19bf8
+DATA cbbf19bf8<>+48(SB)/4, $0xbbf19bf8
+DATA cbbf19bf8<>+52(SB)/4, $0xbbf19bf8
+DATA cbbf19bf8<>+56(SB)/4, $0xbbf19bf8
+DATA cbbf19bf8<>+60(SB)/4, $0xbbf19bf8
+GLOBL cbbf19bf8<>(SB), RODATA|NOPTR, $64
+
+DATA cbc69b6a7<>+0(SB)/4, $0xbc69b6a7
+DATA cbc69b6a7<>+4(SB)/4, $0xbc69b6a7
+DATA cbc69b6a7<>+8(SB)/4, $0xbc69b6a7
+DATA cbc69b6a7<>+12(SB)/4, $0xbc69b6a7
+DATA cbc69b6a7<>+16(SB)/4, $0xbc69b6a7
+DATA cbc69b6a7<>+20(SB)/4, $0xbc69b6a7
+DATA cbc69b6a7<>+24(SB)/4, $0xbc69b6a7
+DATA cbc69b6a7<>+28(SB)/4, $0xbc69b6a7
+DATA cbc69b6a7<>+32(SB)/4, $0xbc69b6a7
+DATA cbc69b6a7<>+36(SB)/4, $0xbc69b6a7
+DATA cbc69b6a7<>+40(SB)/4, $0xbc69b6a7
+DATA cbc69b6a7<>+44(SB)/4, $0xbc69b6a7
+DATA cbc69b6a7<>+48(SB)/4, $0xbc69b6a7
+DATA cbc69b6a7<>+52(SB)/4, $0xbc69b6a7
+DATA cbc69b6a7<>+56(SB)/4, $0xbc69b6a7
+DATA cbc69b6a7<>+60(SB)/4, $0xbc69b6a7
+GLOBL cbc69b6a7<>(SB), RODATA|NOPTR, $64
+
+DATA c3f800000<>+0(SB)/4, $0x3f800000
+DATA c3f800000<>+4(SB)/4, $0x3f800000
+DATA c3f800000<>+8(SB)/4, $0x3f800000
+DATA c3f800000<>+12(SB)/4, $0x3f800000
+DATA c3f800000<>+16(SB)/4, $0x3f800000
+DATA c3f800000<>+20(SB)/4, $0x3f800000
+DATA c3f800000<>+24(SB)/4, $0x3f800000
+DATA c3f800000<>+28(SB)/4, $0x3f800000
+DATA c3f800000<>+32(SB)/4, $0x3f800000
+DATA c3f800000<>+36(SB)/4, $0x3f800000
+DATA c3f800000<>+40(SB)/4, $0x3f800000
+DATA c3f800000<>+44(SB)/4, $0x3f800000
+DATA c3f800000<>+48(SB)/4, $0x3f800000
+DATA c3f800000<>+52(SB)/4, $0x3f800000
+DATA c3f800000<>+56(SB)/4, $0x3f800000
+DATA c3f800000<>+60(SB)/4, $0x3f800000
+GLOBL c3f800000<>(SB), RODATA|NOPTR, $64
+
+DATA c3f000000<>+0(SB)/4, $0x3f000000
+DATA c3f000000<>+4(SB)/4, $0x3f000000
+DATA c3f000000<>+8(SB)/4, $0x3f000000
+DATA c3f000000<>+12(SB)/4, $0x3f000000
+DATA c3f000000<>+16(SB)/4, $0x3f000000
+DATA c3f000000<>+20(SB)/4, $0x3f000000
+DATA c3f000000<>+24(SB)/4, $0x3f000000
+DATA c3f000000<>+28(SB)/4, $0x3f000000
+DATA c3f000000<>+32(SB)/4, $0x3f000000
+DATA c3f000000<>+36(SB)/4, $0x3f000000
+DATA c3f000000<>+40(SB)/4, $0x3f000000
+DATA c3f000000<>+44(SB)/4, $0x3f000000
+DATA c3f000000<>+48(SB)/4, $0x3f000000
+DATA c3f000000<>+52(SB)/4, $0x3f000000
+DATA c3f000000<>+56(SB)/4, $0x3f000000
+DATA c3f000000<>+60(SB)/4, $0x3f000000
+GLOBL c3f000000<>(SB), RODATA|NOPTR, $64
+
+// func rowExpAVX2(x *float32, n int, scale float32, top float32) float32
+// Requires: AVX, AVX2, SSE
+TEXT ·rowExpAVX2(SB), NOSPLIT, $0-28
+	MOVQ         x+0(FP), AX
+	MOVQ         n+8(FP), CX
+	VBROADCASTSS scale+16(FP), Y0
+	VBROADCASTSS top+20(FP), Y1
+	VXORPS       Y2, Y2, Y2
+	VXORPS       Y3, Y3, Y3
+	XORQ         DX, DX
+
+chunk:
+	VMULPS       (AX)(DX*4), Y0, Y4
+	VSUBPS       Y1, Y4, Y4
+	VMAXPS       cc2ae0000<>+0(SB), Y4, Y4
+	VMULPS       c3fb8aa3b<>+0(SB), Y4, Y5
+	VCVTPS2DQ    Y5, Y5
+	VCVTDQ2PS    Y5, Y6
+	VMULPS       c3f318000<>+0(SB), Y6, Y7
+	VSUBPS       Y7, Y4, Y7
+	VMULPS       cb95e8083<>+0(SB), Y6, Y6
+	VSUBPS       Y6, Y7, Y7
+	VMOVUPS      c39506967<>+0(SB), Y4
+	VMULPS       Y7, Y4, Y4
+	VADDPS       c3ab743ce<>+0(SB), Y4, Y4
+	VMULPS       Y7, Y4, Y4
+	VADDPS       c3c088908<>+0(SB), Y4, Y4
+	VMULPS       Y7, Y4, Y4
+	VADDPS       c3d2aa9c1<>+0(SB), Y4, Y4
+	VMULPS       Y7, Y4, Y4
+	VADDPS       c3e2aaaaa<>+0(SB), Y4, Y4
+	VMULPS       Y7, Y4, Y4
+	VADDPS       c3f000000<>+0(SB), Y4, Y4
+	VMULPS       Y7, Y4, Y4
+	VMULPS       Y7, Y4, Y4
+	VADDPS       Y7, Y4, Y4
+	VADDPS       c3f800000<>+0(SB), Y4, Y4
+	VPSLLD       $0x17, Y5, Y5
+	VPADDD       Y5, Y4, Y4
+	VMOVUPS      Y4, (AX)(DX*4)
+	VADDPS       Y4, Y2, Y2
+	VMULPS       32(AX)(DX*4), Y0, Y4
+	VSUBPS       Y1, Y4, Y4
+	VMAXPS       cc2ae0000<>+0(SB), Y4, Y4
+	VMULPS       c3fb8aa3b<>+0(SB), Y4, Y5
+	VCVTPS2DQ    Y5, Y5
+	VCVTDQ2PS    Y5, Y6
+	VMULPS       c3f318000<>+0(SB), Y6, Y7
+	VSUBPS       Y7, Y4, Y7
+	VMULPS       cb95e8083<>+0(SB), Y6, Y6
+	VSUBPS       Y6, Y7, Y7
+	VMOVUPS      c39506967<>+0(SB), Y4
+	VMULPS       Y7, Y4, Y4
+	VADDPS       c3ab743ce<>+0(SB), Y4, Y4
+	VMULPS       Y7, Y4, Y4
+	VADDPS       c3c088908<>+0(SB), Y4, Y4
+	VMULPS       Y7, Y4, Y4
+	VADDPS       c3d2aa9c1<>+0(SB), Y4, Y4
+	VMULPS       Y7, Y4, Y4
+	VADDPS       c3e2aaaaa<>+0(SB), Y4, Y4
+	VMULPS       Y7, Y4, Y4
+	VADDPS       c3f000000<>+0(SB), Y4, Y4
+	VMULPS       Y7, Y4, Y4
+	VMULPS       Y7, Y4, Y4
+	VADDPS       Y7, Y4, Y4
+	VADDPS       c3f800000<>+0(SB), Y4, Y4
+	VPSLLD       $0x17, Y5, Y5
+	VPADDD       Y5, Y4, Y4
+	VMOVUPS      Y4, 32(AX)(DX*4)
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x10, DX
+	CMPQ         DX, CX
+	JL           chunk
+	VADDPS       Y3, Y2, Y2
+	VEXTRACTF128 $0x01, Y2, X0
+	VADDPS       X0, X2, X1
+	VPSHUFD      $0x4e, X1, X0
+	VADDPS       X0, X1, X1
+	VPSHUFD      $0xb1, X1, X0
+	VADDPS       X0, X1, X1
+	MOVSS        X1, ret+24(FP)
+	VZEROUPPER
+	RET
+
+DATA cc2ae0000<>+0(SB)/4, $0xc2ae0000
+DATA cc2ae0000<>+4(SB)/4, $0xc2ae0000
+DATA cc2ae0000<>+8(SB)/4, $0xc2ae0000
+DATA cc2ae0000<>+12(SB)/4, $0xc2ae0000
+DATA cc2ae0000<>+16(SB)/4, $0xc2ae0000
+DATA cc2ae0000<>+20(SB)/4, $0xc2ae0000
+DATA cc2ae0000<>+24(SB)/4, $0xc2ae0000
+DATA cc2ae0000<>+28(SB)/4, $0xc2ae0000
+DATA cc2ae0000<>+32(SB)/4, $0xc2ae0000
+DATA cc2ae0000<>+36(SB)/4, $0xc2ae0000
+DATA cc2ae0000<>+40(SB)/4, $0xc2ae0000
+DATA cc2ae0000<>+44(SB)/4, $0xc2ae0000
+DATA cc2ae0000<>+48(SB)/4, $0xc2ae0000
+DATA cc2ae0000<>+52(SB)/4, $0xc2ae0000
+DATA cc2ae0000<>+56(SB)/4, $0xc2ae0000
+DATA cc2ae0000<>+60(SB)/4, $0xc2ae0000
+GLOBL cc2ae0000<>(SB), RODATA|NOPTR, $64
+
+DATA c3fb8aa3b<>+0(SB)/4, $0x3fb8aa3b
+DATA c3fb8aa3b<>+4(SB)/4, $0x3fb8aa3b
+DATA c3fb8aa3b<>+8(SB)/4, $0x3fb8aa3b
+DATA c3fb8aa3b<>+12(SB)/4, $0x3fb8aa3b
+DATA c3fb8aa3b<>+16(SB)/4, $0x3fb8aa3b
+DATA c3fb8aa3b<>+20(SB)/4, $0x3fb8aa3b
+DATA c3fb8aa3b<>+24(SB)/4, $0x3fb8aa3b
+DATA c3fb8aa3b<>+28(SB)/4, $0x3fb8aa3b
+DATA c3fb8aa3b<>+32(SB)/4, $0x3fb8aa3b
+DATA c3fb8aa3b<>+36(SB)/4, $0x3fb8aa3b
+DATA c3fb8aa3b<>+40(SB)/4, $0x3fb8aa3b
+DATA c3fb8aa3b<>+44(SB)/4, $0x3fb8aa3b
+DATA c3fb8aa3b<>+48(SB)/4, $0x3fb8aa3b
+DATA c3fb8aa3b<>+52(SB)/4, $0x3fb8aa3b
+DATA c3fb8aa3b<>+56(SB)/4, $0x3fb8aa3b
+DATA c3fb8aa3b<>+60(SB)/4, $0x3fb8aa3b
+GLOBL c3fb8aa3b<>(SB), RODATA|NOPTR, $64
+
+DATA c3f318000<>+0(SB)/4, $0x3f318000
+DATA c3f318000<>+4(SB)/4, $0x3f318000
+DATA c3f318000<>+8(SB)/4, $0x3f318000
+DATA c3f318000<>+12(SB)/4, $0x3f318000
+DATA c3f318000<>+16(SB)/4, $0x3f318000
+DATA c3f318000<>+20(SB)/4, $0x3f318000
+DATA c3f318000<>+24(SB)/4, $0x3f318000
+DATA c3f318000<>+28(SB)/4, $0x3f318000
+DATA c3f318000<>+32(SB)/4, $0x3f318000
+DATA c3f318000<>+36(SB)/4, $0x3f318000
+DATA c3f318000<>+40(SB)/4, $0x3f318000
+DATA c3f318000<>+44(SB)/4, $0x3f318000
+DATA c3f318000<>+48(SB)/4, $0x3f318000
+DATA c3f318000<>+52(SB)/4, $0x3f318000
+DATA c3f318000<>+56(SB)/4, $0x3f318000
+DATA c3f318000<>+60(SB)/4, $0x3f318000
+GLOBL c3f318000<>(SB), RODATA|NOPTR, $64
+
+DATA cb95e8083<>+0(SB)/4, $0xb95e8083
+DATA cb95e8083<>+4(SB)/4, $0xb95e8083
+DATA cb95e8083<>+8(SB)/4, $0xb95e8083
+DATA cb95e8083<>+12(SB)/4, $0xb95e8083
+DATA cb95e8083<>+16(SB)/4, $0xb95e8083
+DATA cb95e8083<>+20(SB)/4, $0xb95e8083
+DATA cb95e8083<>+24(SB)/4, $0xb95e8083
+DATA cb95e8083<>+28(SB)/4, $0xb95e8083
+DATA cb95e8083<>+32(SB)/4, $0xb95e8083
+DATA cb95e8083<>+36(SB)/4, $0xb95e8083
+DATA cb95e8083<>+40(SB)/4, $0xb95e8083
+DATA cb95e8083<>+44(SB)/4, $0xb95e8083
+DATA cb95e8083<>+48(SB)/4, $0xb95e8083
+DATA cb95e8083<>+52(SB)/4, $0xb95e8083
+DATA cb95e8083<>+56(SB)/4, $0xb95e8083
+DATA cb95e8083<>+60(SB)/4, $0xb95e8083
+GLOBL cb95e8083<>(SB), RODATA|NOPTR, $64
+
+DATA c39506967<>+0(SB)/4, $0x39506967
+DATA c39506967<>+4(SB)/4, $0x39506967
+DATA c39506967<>+8(SB)/4, $0x39506967
+DATA c39506967<>+12(SB)/4, $0x39506967
+DATA c39506967<>+16(SB)/4, $0x39506967
+DATA c39506967<>+20(SB)/4, $0x39506967
+DATA c39506967<>+24(SB)/4, $0x39506967
+DATA c39506967<>+28(SB)/4, $0x39506967
+DATA c39506967<>+32(SB)/4, $0x39506967
+DATA c39506967<>+36(SB)/4, $0x39506967
+DATA c39506967<>+40(SB)/4, $0x39506967
+DATA c39506967<>+44(SB)/4, $0x39506967
+DATA c39506967<>+48(SB)/4, $0x39506967
+DATA c39506967<>+52(SB)/4, $0x39506967
+DATA c39506967<>+56(SB)/4, $0x39506967
+DATA c39506967<>+60(SB)/4, $0x39506967
+GLOBL c39506967<>(SB), RODATA|NOPTR, $64
+
+DATA c3ab743ce<>+0(SB)/4, $0x3ab743ce
+DATA c3ab743ce<>+4(SB)/4, $0x3ab743ce
+DATA c3ab743ce<>+8(SB)/4, $0x3ab743ce
+DATA c3ab743ce<>+12(SB)/4, $0x3ab743ce
+DATA c3ab743ce<>+16(SB)/4, $0x3ab743ce
+DATA c3ab743ce<>+20(SB)/4, $0x3ab743ce
+DATA c3ab743ce<>+24(SB)/4, $0x3ab743ce
+DATA c3ab743ce<>+28(SB)/4, $0x3ab743ce
+DATA c3ab743ce<>+32(SB)/4, $0x3ab743ce
+DATA c3ab743ce<>+36(SB)/4, $0x3ab743ce
+DATA c3ab743ce<>+40(SB)/4, $0x3ab743ce
+DATA c3ab743ce<>+44(SB)/4, $0x3ab743ce
+DATA c3ab743ce<>+48(SB)/4, $0x3ab743ce
+DATA c3ab743ce<>+52(SB)/4, $0x3ab743ce
+DATA c3ab743ce<>+56(SB)/4, $0x3ab743ce
+DATA c3ab743ce<>+60(SB)/4, $0x3ab743ce
+GLOBL c3ab743ce<>(SB), RODATA|NOPTR, $64
+
+DATA c3c088908<>+0(SB)/4, $0x3c088908
+DATA c3c088908<>+4(SB)/4, $0x3c088908
+DATA c3c088908<>+8(SB)/4, $0x3c088908
+DATA c3c088908<>+12(SB)/4, $0x3c088908
+DATA c3c088908<>+16(SB)/4, $0x3c088908
+DATA c3c088908<>+20(SB)/4, $0x3c088908
+DATA c3c088908<>+24(SB)/4, $0x3c088908
+DATA c3c088908<>+28(SB)/4, $0x3c088908
+DATA c3c088908<>+32(SB)/4, $0x3c088908
+DATA c3c088908<>+36(SB)/4, $0x3c088908
+DATA c3c088908<>+40(SB)/4, $0x3c088908
+DATA c3c088908<>+44(SB)/4, $0x3c088908
+DATA c3c088908<>+48(SB)/4, $0x3c088908
+DATA c3c088908<>+52(SB)/4, $0x3c088908
+DATA c3c088908<>+56(SB)/4, $0x3c088908
+DATA c3c088908<>+60(SB)/4, $0x3c088908
+GLOBL c3c088908<>(SB), RODATA|NOPTR, $64
+
+DATA c3d2aa9c1<>+0(SB)/4, $0x3d2aa9c1
+DATA c3d2aa9c1<>+4(SB)/4, $0x3d2aa9c1
+DATA c3d2aa9c1<>+8(SB)/4, $0x3d2aa9c1
+DATA c3d2aa9c1<>+12(SB)/4, $0x3d2aa9c1
+DATA c3d2aa9c1<>+16(SB)/4, $0x3d2aa9c1
+DATA c3d2aa9c1<>+20(SB)/4, $0x3d2aa9c1
+DATA c3d2aa9c1<>+24(SB)/4, $0x3d2aa9c1
+DATA c3d2aa9c1<>+28(SB)/4, $0x3d2aa9c1
+DATA c3d2aa9c1<>+32(SB)/4, $0x3d2aa9c1
+DATA c3d2aa9c1<>+36(SB)/4, $0x3d2aa9c1
+DATA c3d2aa9c1<>+40(SB)/4, $0x3d2aa9c1
+DATA c3d2aa9c1<>+44(SB)/4, $0x3d2aa9c1
+DATA c3d2aa9c1<>+48(SB)/4, $0x3d2aa9c1
+DATA c3d2aa9c1<>+52(SB)/4, $0x3d2aa9c1
+DATA c3d2aa9c1<>+56(SB)/4, $0x3d2aa9c1
+DATA c3d2aa9c1<>+60(SB)/4, $0x3d2aa9c1
+GLOBL c3d2aa9c1<>(SB), RODATA|NOPTR, $64
+
+DATA c3e2aaaaa<>+0(SB)/4, $0x3e2aaaaa
+DATA c3e2aaaaa<>+4(SB)/4, $0x3e2aaaaa
+DATA c3e2aaaaa<>+8(SB)/4, $0x3e2aaaaa
+DATA c3e2aaaaa<>+12(SB)/4, $0x3e2aaaaa
+DATA c3e2aaaaa<>+16(SB)/4, $0x3e2aaaaa
+DATA c3e2aaaaa<>+20(SB)/4, $0x3e2aaaaa
+DATA c3e2aaaaa<>+24(SB)/4, $0x3e2aaaaa
+DATA c3e2aaaaa<>+28(SB)/4, $0x3e2aaaaa
+DATA c3e2aaaaa<>+32(SB)/4, $0x3e2aaaaa
+DATA c3e2aaaaa<>+36(SB)/4, $0x3e2aaaaa
+DATA c3e2aaaaa<>+40(SB)/4, $0x3e2aaaaa
+DATA c3e2aaaaa<>+44(SB)/4, $0x3e2aaaaa
+DATA c3e2aaaaa<>+48(SB)/4, $0x3e2aaaaa
+DATA c3e2aaaaa<>+52(SB)/4, $0x3e2aaaaa
+DATA c3e2aaaaa<>+56(SB)/4, $0x3e2aaaaa
+DATA c3e2aaaaa<>+60(SB)/4, $0x3e2aaaaa
+GLOBL c3e2aaaaa<>(SB), RODATA|NOPTR, $64
+
 // func dotU8S8GatherAVX512(q *int8, n int, codes *byte, stride int, ids *uint32, rows int, out *int32)
 // Requires: AVX, AVX2, AVX512F, AVX512VNNI, CMOV, MMX+
 TEXT ·dotU8S8GatherAVX512(SB), NOSPLIT, $0-56
@@ -1843,6 +3147,1579 @@ store1:
 	VPEXTRD $0x02, X4, 8(BX)
 
 done:
+	VZEROUPPER
+	RET
+
+// func gemmU8S8x12AVX512(a *byte, k int, w *int8, rowScale *float32, rowZero *int32, sums *int32, colScale *float32, bias *float32, out *float32, stride int)
+// Requires: AVX, AVX512F, AVX512VNNI
+TEXT ·gemmU8S8x12AVX512(SB), NOSPLIT, $0-80
+	MOVQ   k+8(FP), AX
+	MOVQ   w+16(FP), CX
+	MOVQ   AX, DX
+	MOVQ   a+0(FP), BX
+	LEAQ   (BX)(AX*2), SI
+	ADDQ   AX, SI
+	LEAQ   (SI)(AX*2), DI
+	ADDQ   AX, DI
+	LEAQ   (DI)(AX*2), R8
+	ADDQ   AX, R8
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+
+step:
+	VMOVDQU64    (CX), Z24
+	VMOVDQU64    64(CX), Z25
+	VPBROADCASTD (BX), Z26
+	VPDPBUSD     Z24, Z26, Z0
+	VPDPBUSD     Z25, Z26, Z1
+	VPBROADCASTD (BX)(AX*1), Z26
+	VPDPBUSD     Z24, Z26, Z2
+	VPDPBUSD     Z25, Z26, Z3
+	VPBROADCASTD (BX)(AX*2), Z26
+	VPDPBUSD     Z24, Z26, Z4
+	VPDPBUSD     Z25, Z26, Z5
+	VPBROADCASTD (SI), Z26
+	VPDPBUSD     Z24, Z26, Z6
+	VPDPBUSD     Z25, Z26, Z7
+	VPBROADCASTD (SI)(AX*1), Z26
+	VPDPBUSD     Z24, Z26, Z8
+	VPDPBUSD     Z25, Z26, Z9
+	VPBROADCASTD (SI)(AX*2), Z26
+	VPDPBUSD     Z24, Z26, Z10
+	VPDPBUSD     Z25, Z26, Z11
+	VPBROADCASTD (DI), Z26
+	VPDPBUSD     Z24, Z26, Z12
+	VPDPBUSD     Z25, Z26, Z13
+	VPBROADCASTD (DI)(AX*1), Z26
+	VPDPBUSD     Z24, Z26, Z14
+	VPDPBUSD     Z25, Z26, Z15
+	VPBROADCASTD (DI)(AX*2), Z26
+	VPDPBUSD     Z24, Z26, Z16
+	VPDPBUSD     Z25, Z26, Z17
+	VPBROADCASTD (R8), Z26
+	VPDPBUSD     Z24, Z26, Z18
+	VPDPBUSD     Z25, Z26, Z19
+	VPBROADCASTD (R8)(AX*1), Z26
+	VPDPBUSD     Z24, Z26, Z20
+	VPDPBUSD     Z25, Z26, Z21
+	VPBROADCASTD (R8)(AX*2), Z26
+	VPDPBUSD     Z24, Z26, Z22
+	VPDPBUSD     Z25, Z26, Z23
+	VMOVDQU64    128(CX), Z24
+	VMOVDQU64    192(CX), Z25
+	VPBROADCASTD 4(BX), Z26
+	VPDPBUSD     Z24, Z26, Z0
+	VPDPBUSD     Z25, Z26, Z1
+	VPBROADCASTD 4(BX)(AX*1), Z26
+	VPDPBUSD     Z24, Z26, Z2
+	VPDPBUSD     Z25, Z26, Z3
+	VPBROADCASTD 4(BX)(AX*2), Z26
+	VPDPBUSD     Z24, Z26, Z4
+	VPDPBUSD     Z25, Z26, Z5
+	VPBROADCASTD 4(SI), Z26
+	VPDPBUSD     Z24, Z26, Z6
+	VPDPBUSD     Z25, Z26, Z7
+	VPBROADCASTD 4(SI)(AX*1), Z26
+	VPDPBUSD     Z24, Z26, Z8
+	VPDPBUSD     Z25, Z26, Z9
+	VPBROADCASTD 4(SI)(AX*2), Z26
+	VPDPBUSD     Z24, Z26, Z10
+	VPDPBUSD     Z25, Z26, Z11
+	VPBROADCASTD 4(DI), Z26
+	VPDPBUSD     Z24, Z26, Z12
+	VPDPBUSD     Z25, Z26, Z13
+	VPBROADCASTD 4(DI)(AX*1), Z26
+	VPDPBUSD     Z24, Z26, Z14
+	VPDPBUSD     Z25, Z26, Z15
+	VPBROADCASTD 4(DI)(AX*2), Z26
+	VPDPBUSD     Z24, Z26, Z16
+	VPDPBUSD     Z25, Z26, Z17
+	VPBROADCASTD 4(R8), Z26
+	VPDPBUSD     Z24, Z26, Z18
+	VPDPBUSD     Z25, Z26, Z19
+	VPBROADCASTD 4(R8)(AX*1), Z26
+	VPDPBUSD     Z24, Z26, Z20
+	VPDPBUSD     Z25, Z26, Z21
+	VPBROADCASTD 4(R8)(AX*2), Z26
+	VPDPBUSD     Z24, Z26, Z22
+	VPDPBUSD     Z25, Z26, Z23
+	VMOVDQU64    256(CX), Z24
+	VMOVDQU64    320(CX), Z25
+	VPBROADCASTD 8(BX), Z26
+	VPDPBUSD     Z24, Z26, Z0
+	VPDPBUSD     Z25, Z26, Z1
+	VPBROADCASTD 8(BX)(AX*1), Z26
+	VPDPBUSD     Z24, Z26, Z2
+	VPDPBUSD     Z25, Z26, Z3
+	VPBROADCASTD 8(BX)(AX*2), Z26
+	VPDPBUSD     Z24, Z26, Z4
+	VPDPBUSD     Z25, Z26, Z5
+	VPBROADCASTD 8(SI), Z26
+	VPDPBUSD     Z24, Z26, Z6
+	VPDPBUSD     Z25, Z26, Z7
+	VPBROADCASTD 8(SI)(AX*1), Z26
+	VPDPBUSD     Z24, Z26, Z8
+	VPDPBUSD     Z25, Z26, Z9
+	VPBROADCASTD 8(SI)(AX*2), Z26
+	VPDPBUSD     Z24, Z26, Z10
+	VPDPBUSD     Z25, Z26, Z11
+	VPBROADCASTD 8(DI), Z26
+	VPDPBUSD     Z24, Z26, Z12
+	VPDPBUSD     Z25, Z26, Z13
+	VPBROADCASTD 8(DI)(AX*1), Z26
+	VPDPBUSD     Z24, Z26, Z14
+	VPDPBUSD     Z25, Z26, Z15
+	VPBROADCASTD 8(DI)(AX*2), Z26
+	VPDPBUSD     Z24, Z26, Z16
+	VPDPBUSD     Z25, Z26, Z17
+	VPBROADCASTD 8(R8), Z26
+	VPDPBUSD     Z24, Z26, Z18
+	VPDPBUSD     Z25, Z26, Z19
+	VPBROADCASTD 8(R8)(AX*1), Z26
+	VPDPBUSD     Z24, Z26, Z20
+	VPDPBUSD     Z25, Z26, Z21
+	VPBROADCASTD 8(R8)(AX*2), Z26
+	VPDPBUSD     Z24, Z26, Z22
+	VPDPBUSD     Z25, Z26, Z23
+	VMOVDQU64    384(CX), Z24
+	VMOVDQU64    448(CX), Z25
+	VPBROADCASTD 12(BX), Z26
+	VPDPBUSD     Z24, Z26, Z0
+	VPDPBUSD     Z25, Z26, Z1
+	VPBROADCASTD 12(BX)(AX*1), Z26
+	VPDPBUSD     Z24, Z26, Z2
+	VPDPBUSD     Z25, Z26, Z3
+	VPBROADCASTD 12(BX)(AX*2), Z26
+	VPDPBUSD     Z24, Z26, Z4
+	VPDPBUSD     Z25, Z26, Z5
+	VPBROADCASTD 12(SI), Z26
+	VPDPBUSD     Z24, Z26, Z6
+	VPDPBUSD     Z25, Z26, Z7
+	VPBROADCASTD 12(SI)(AX*1), Z26
+	VPDPBUSD     Z24, Z26, Z8
+	VPDPBUSD     Z25, Z26, Z9
+	VPBROADCASTD 12(SI)(AX*2), Z26
+	VPDPBUSD     Z24, Z26, Z10
+	VPDPBUSD     Z25, Z26, Z11
+	VPBROADCASTD 12(DI), Z26
+	VPDPBUSD     Z24, Z26, Z12
+	VPDPBUSD     Z25, Z26, Z13
+	VPBROADCASTD 12(DI)(AX*1), Z26
+	VPDPBUSD     Z24, Z26, Z14
+	VPDPBUSD     Z25, Z26, Z15
+	VPBROADCASTD 12(DI)(AX*2), Z26
+	VPDPBUSD     Z24, Z26, Z16
+	VPDPBUSD     Z25, Z26, Z17
+	VPBROADCASTD 12(R8), Z26
+	VPDPBUSD     Z24, Z26, Z18
+	VPDPBUSD     Z25, Z26, Z19
+	VPBROADCASTD 12(R8)(AX*1), Z26
+	VPDPBUSD     Z24, Z26, Z20
+	VPDPBUSD     Z25, Z26, Z21
+	VPBROADCASTD 12(R8)(AX*2), Z26
+	VPDPBUSD     Z24, Z26, Z22
+	VPDPBUSD     Z25, Z26, Z23
+	ADDQ         $0x00000200, CX
+	ADDQ         $0x10, BX
+	ADDQ         $0x10, SI
+	ADDQ         $0x10, DI
+	ADDQ         $0x10, R8
+	SUBQ         $0x10, DX
+	JNZ          step
+	MOVQ         sums+40(FP), AX
+	VMOVDQU64    (AX), Z24
+	MOVQ         colScale+48(FP), AX
+	VMOVUPS      (AX), Z25
+	MOVQ         bias+56(FP), AX
+	VMOVUPS      (AX), Z26
+	MOVQ         rowZero+32(FP), AX
+	MOVQ         rowScale+24(FP), CX
+	MOVQ         out+64(FP), DX
+	MOVQ         stride+72(FP), BX
+	VPBROADCASTD (AX), Z27
+	VPMULLD      Z24, Z27, Z27
+	VPSUBD       Z27, Z0, Z0
+	VCVTDQ2PS    Z0, Z0
+	VBROADCASTSS (CX), Z27
+	VMULPS       Z27, Z0, Z0
+	VMULPS       Z25, Z0, Z0
+	VADDPS       Z26, Z0, Z0
+	VMOVUPS      Z0, (DX)
+	ADDQ         BX, DX
+	VPBROADCASTD 4(AX), Z27
+	VPMULLD      Z24, Z27, Z27
+	VPSUBD       Z27, Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VBROADCASTSS 4(CX), Z27
+	VMULPS       Z27, Z2, Z2
+	VMULPS       Z25, Z2, Z2
+	VADDPS       Z26, Z2, Z2
+	VMOVUPS      Z2, (DX)
+	ADDQ         BX, DX
+	VPBROADCASTD 8(AX), Z27
+	VPMULLD      Z24, Z27, Z27
+	VPSUBD       Z27, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VBROADCASTSS 8(CX), Z27
+	VMULPS       Z27, Z4, Z4
+	VMULPS       Z25, Z4, Z4
+	VADDPS       Z26, Z4, Z4
+	VMOVUPS      Z4, (DX)
+	ADDQ         BX, DX
+	VPBROADCASTD 12(AX), Z27
+	VPMULLD      Z24, Z27, Z27
+	VPSUBD       Z27, Z6, Z6
+	VCVTDQ2PS    Z6, Z6
+	VBROADCASTSS 12(CX), Z27
+	VMULPS       Z27, Z6, Z6
+	VMULPS       Z25, Z6, Z6
+	VADDPS       Z26, Z6, Z6
+	VMOVUPS      Z6, (DX)
+	ADDQ         BX, DX
+	VPBROADCASTD 16(AX), Z27
+	VPMULLD      Z24, Z27, Z27
+	VPSUBD       Z27, Z8, Z8
+	VCVTDQ2PS    Z8, Z8
+	VBROADCASTSS 16(CX), Z27
+	VMULPS       Z27, Z8, Z8
+	VMULPS       Z25, Z8, Z8
+	VADDPS       Z26, Z8, Z8
+	VMOVUPS      Z8, (DX)
+	ADDQ         BX, DX
+	VPBROADCASTD 20(AX), Z27
+	VPMULLD      Z24, Z27, Z27
+	VPSUBD       Z27, Z10, Z10
+	VCVTDQ2PS    Z10, Z10
+	VBROADCASTSS 20(CX), Z27
+	VMULPS       Z27, Z10, Z10
+	VMULPS       Z25, Z10, Z10
+	VADDPS       Z26, Z10, Z10
+	VMOVUPS      Z10, (DX)
+	ADDQ         BX, DX
+	VPBROADCASTD 24(AX), Z27
+	VPMULLD      Z24, Z27, Z27
+	VPSUBD       Z27, Z12, Z12
+	VCVTDQ2PS    Z12, Z12
+	VBROADCASTSS 24(CX), Z27
+	VMULPS       Z27, Z12, Z12
+	VMULPS       Z25, Z12, Z12
+	VADDPS       Z26, Z12, Z12
+	VMOVUPS      Z12, (DX)
+	ADDQ         BX, DX
+	VPBROADCASTD 28(AX), Z27
+	VPMULLD      Z24, Z27, Z27
+	VPSUBD       Z27, Z14, Z14
+	VCVTDQ2PS    Z14, Z14
+	VBROADCASTSS 28(CX), Z27
+	VMULPS       Z27, Z14, Z14
+	VMULPS       Z25, Z14, Z14
+	VADDPS       Z26, Z14, Z14
+	VMOVUPS      Z14, (DX)
+	ADDQ         BX, DX
+	VPBROADCASTD 32(AX), Z27
+	VPMULLD      Z24, Z27, Z27
+	VPSUBD       Z27, Z16, Z16
+	VCVTDQ2PS    Z16, Z16
+	VBROADCASTSS 32(CX), Z27
+	VMULPS       Z27, Z16, Z16
+	VMULPS       Z25, Z16, Z16
+	VADDPS       Z26, Z16, Z16
+	VMOVUPS      Z16, (DX)
+	ADDQ         BX, DX
+	VPBROADCASTD 36(AX), Z27
+	VPMULLD      Z24, Z27, Z27
+	VPSUBD       Z27, Z18, Z18
+	VCVTDQ2PS    Z18, Z18
+	VBROADCASTSS 36(CX), Z27
+	VMULPS       Z27, Z18, Z18
+	VMULPS       Z25, Z18, Z18
+	VADDPS       Z26, Z18, Z18
+	VMOVUPS      Z18, (DX)
+	ADDQ         BX, DX
+	VPBROADCASTD 40(AX), Z27
+	VPMULLD      Z24, Z27, Z27
+	VPSUBD       Z27, Z20, Z20
+	VCVTDQ2PS    Z20, Z20
+	VBROADCASTSS 40(CX), Z27
+	VMULPS       Z27, Z20, Z20
+	VMULPS       Z25, Z20, Z20
+	VADDPS       Z26, Z20, Z20
+	VMOVUPS      Z20, (DX)
+	ADDQ         BX, DX
+	VPBROADCASTD 44(AX), Z27
+	VPMULLD      Z24, Z27, Z27
+	VPSUBD       Z27, Z22, Z22
+	VCVTDQ2PS    Z22, Z22
+	VBROADCASTSS 44(CX), Z27
+	VMULPS       Z27, Z22, Z22
+	VMULPS       Z25, Z22, Z22
+	VADDPS       Z26, Z22, Z22
+	VMOVUPS      Z22, (DX)
+	MOVQ         sums+40(FP), AX
+	VMOVDQU64    64(AX), Z0
+	MOVQ         colScale+48(FP), AX
+	VMOVUPS      64(AX), Z2
+	MOVQ         bias+56(FP), AX
+	VMOVUPS      64(AX), Z4
+	MOVQ         rowZero+32(FP), AX
+	MOVQ         rowScale+24(FP), CX
+	MOVQ         out+64(FP), DX
+	MOVQ         stride+72(FP), BX
+	VPBROADCASTD (AX), Z6
+	VPMULLD      Z0, Z6, Z6
+	VPSUBD       Z6, Z1, Z1
+	VCVTDQ2PS    Z1, Z1
+	VBROADCASTSS (CX), Z6
+	VMULPS       Z6, Z1, Z1
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z4, Z1, Z1
+	VMOVUPS      Z1, 64(DX)
+	ADDQ         BX, DX
+	VPBROADCASTD 4(AX), Z6
+	VPMULLD      Z0, Z6, Z6
+	VPSUBD       Z6, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VBROADCASTSS 4(CX), Z6
+	VMULPS       Z6, Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z4, Z3, Z3
+	VMOVUPS      Z3, 64(DX)
+	ADDQ         BX, DX
+	VPBROADCASTD 8(AX), Z6
+	VPMULLD      Z0, Z6, Z6
+	VPSUBD       Z6, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VBROADCASTSS 8(CX), Z6
+	VMULPS       Z6, Z5, Z5
+	VMULPS       Z2, Z5, Z5
+	VADDPS       Z4, Z5, Z5
+	VMOVUPS      Z5, 64(DX)
+	ADDQ         BX, DX
+	VPBROADCASTD 12(AX), Z6
+	VPMULLD      Z0, Z6, Z6
+	VPSUBD       Z6, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VBROADCASTSS 12(CX), Z6
+	VMULPS       Z6, Z7, Z7
+	VMULPS       Z2, Z7, Z7
+	VADDPS       Z4, Z7, Z7
+	VMOVUPS      Z7, 64(DX)
+	ADDQ         BX, DX
+	VPBROADCASTD 16(AX), Z6
+	VPMULLD      Z0, Z6, Z6
+	VPSUBD       Z6, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VBROADCASTSS 16(CX), Z6
+	VMULPS       Z6, Z9, Z9
+	VMULPS       Z2, Z9, Z9
+	VADDPS       Z4, Z9, Z9
+	VMOVUPS      Z9, 64(DX)
+	ADDQ         BX, DX
+	VPBROADCASTD 20(AX), Z6
+	VPMULLD      Z0, Z6, Z6
+	VPSUBD       Z6, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VBROADCASTSS 20(CX), Z6
+	VMULPS       Z6, Z11, Z11
+	VMULPS       Z2, Z11, Z11
+	VADDPS       Z4, Z11, Z11
+	VMOVUPS      Z11, 64(DX)
+	ADDQ         BX, DX
+	VPBROADCASTD 24(AX), Z6
+	VPMULLD      Z0, Z6, Z6
+	VPSUBD       Z6, Z13, Z13
+	VCVTDQ2PS    Z13, Z13
+	VBROADCASTSS 24(CX), Z6
+	VMULPS       Z6, Z13, Z13
+	VMULPS       Z2, Z13, Z13
+	VADDPS       Z4, Z13, Z13
+	VMOVUPS      Z13, 64(DX)
+	ADDQ         BX, DX
+	VPBROADCASTD 28(AX), Z6
+	VPMULLD      Z0, Z6, Z6
+	VPSUBD       Z6, Z15, Z15
+	VCVTDQ2PS    Z15, Z15
+	VBROADCASTSS 28(CX), Z6
+	VMULPS       Z6, Z15, Z15
+	VMULPS       Z2, Z15, Z15
+	VADDPS       Z4, Z15, Z15
+	VMOVUPS      Z15, 64(DX)
+	ADDQ         BX, DX
+	VPBROADCASTD 32(AX), Z6
+	VPMULLD      Z0, Z6, Z6
+	VPSUBD       Z6, Z17, Z17
+	VCVTDQ2PS    Z17, Z17
+	VBROADCASTSS 32(CX), Z6
+	VMULPS       Z6, Z17, Z17
+	VMULPS       Z2, Z17, Z17
+	VADDPS       Z4, Z17, Z17
+	VMOVUPS      Z17, 64(DX)
+	ADDQ         BX, DX
+	VPBROADCASTD 36(AX), Z6
+	VPMULLD      Z0, Z6, Z6
+	VPSUBD       Z6, Z19, Z19
+	VCVTDQ2PS    Z19, Z19
+	VBROADCASTSS 36(CX), Z6
+	VMULPS       Z6, Z19, Z19
+	VMULPS       Z2, Z19, Z19
+	VADDPS       Z4, Z19, Z19
+	VMOVUPS      Z19, 64(DX)
+	ADDQ         BX, DX
+	VPBROADCASTD 40(AX), Z6
+	VPMULLD      Z0, Z6, Z6
+	VPSUBD       Z6, Z21, Z21
+	VCVTDQ2PS    Z21, Z21
+	VBROADCASTSS 40(CX), Z6
+	VMULPS       Z6, Z21, Z21
+	VMULPS       Z2, Z21, Z21
+	VADDPS       Z4, Z21, Z21
+	VMOVUPS      Z21, 64(DX)
+	ADDQ         BX, DX
+	VPBROADCASTD 44(AX), Z6
+	VPMULLD      Z0, Z6, Z6
+	VPSUBD       Z6, Z23, Z23
+	VCVTDQ2PS    Z23, Z23
+	VBROADCASTSS 44(CX), Z6
+	VMULPS       Z6, Z23, Z23
+	VMULPS       Z2, Z23, Z23
+	VADDPS       Z4, Z23, Z23
+	VMOVUPS      Z23, 64(DX)
+	VZEROUPPER
+	RET
+
+// func gemmU8S8x8AVX512(a *byte, k int, w *int8, rowScale *float32, rowZero *int32, sums *int32, colScale *float32, bias *float32, out *float32, stride int)
+// Requires: AVX, AVX512F, AVX512VNNI
+TEXT ·gemmU8S8x8AVX512(SB), NOSPLIT, $0-80
+	MOVQ   k+8(FP), AX
+	MOVQ   w+16(FP), CX
+	MOVQ   AX, DX
+	MOVQ   a+0(FP), BX
+	LEAQ   (BX)(AX*2), SI
+	ADDQ   AX, SI
+	LEAQ   (SI)(AX*2), DI
+	ADDQ   AX, DI
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+
+step:
+	VMOVDQU64    (CX), Z16
+	VMOVDQU64    64(CX), Z17
+	VPBROADCASTD (BX), Z18
+	VPDPBUSD     Z16, Z18, Z0
+	VPDPBUSD     Z17, Z18, Z1
+	VPBROADCASTD (BX)(AX*1), Z18
+	VPDPBUSD     Z16, Z18, Z2
+	VPDPBUSD     Z17, Z18, Z3
+	VPBROADCASTD (BX)(AX*2), Z18
+	VPDPBUSD     Z16, Z18, Z4
+	VPDPBUSD     Z17, Z18, Z5
+	VPBROADCASTD (SI), Z18
+	VPDPBUSD     Z16, Z18, Z6
+	VPDPBUSD     Z17, Z18, Z7
+	VPBROADCASTD (SI)(AX*1), Z18
+	VPDPBUSD     Z16, Z18, Z8
+	VPDPBUSD     Z17, Z18, Z9
+	VPBROADCASTD (SI)(AX*2), Z18
+	VPDPBUSD     Z16, Z18, Z10
+	VPDPBUSD     Z17, Z18, Z11
+	VPBROADCASTD (DI), Z18
+	VPDPBUSD     Z16, Z18, Z12
+	VPDPBUSD     Z17, Z18, Z13
+	VPBROADCASTD (DI)(AX*1), Z18
+	VPDPBUSD     Z16, Z18, Z14
+	VPDPBUSD     Z17, Z18, Z15
+	VMOVDQU64    128(CX), Z16
+	VMOVDQU64    192(CX), Z17
+	VPBROADCASTD 4(BX), Z18
+	VPDPBUSD     Z16, Z18, Z0
+	VPDPBUSD     Z17, Z18, Z1
+	VPBROADCASTD 4(BX)(AX*1), Z18
+	VPDPBUSD     Z16, Z18, Z2
+	VPDPBUSD     Z17, Z18, Z3
+	VPBROADCASTD 4(BX)(AX*2), Z18
+	VPDPBUSD     Z16, Z18, Z4
+	VPDPBUSD     Z17, Z18, Z5
+	VPBROADCASTD 4(SI), Z18
+	VPDPBUSD     Z16, Z18, Z6
+	VPDPBUSD     Z17, Z18, Z7
+	VPBROADCASTD 4(SI)(AX*1), Z18
+	VPDPBUSD     Z16, Z18, Z8
+	VPDPBUSD     Z17, Z18, Z9
+	VPBROADCASTD 4(SI)(AX*2), Z18
+	VPDPBUSD     Z16, Z18, Z10
+	VPDPBUSD     Z17, Z18, Z11
+	VPBROADCASTD 4(DI), Z18
+	VPDPBUSD     Z16, Z18, Z12
+	VPDPBUSD     Z17, Z18, Z13
+	VPBROADCASTD 4(DI)(AX*1), Z18
+	VPDPBUSD     Z16, Z18, Z14
+	VPDPBUSD     Z17, Z18, Z15
+	VMOVDQU64    256(CX), Z16
+	VMOVDQU64    320(CX), Z17
+	VPBROADCASTD 8(BX), Z18
+	VPDPBUSD     Z16, Z18, Z0
+	VPDPBUSD     Z17, Z18, Z1
+	VPBROADCASTD 8(BX)(AX*1), Z18
+	VPDPBUSD     Z16, Z18, Z2
+	VPDPBUSD     Z17, Z18, Z3
+	VPBROADCASTD 8(BX)(AX*2), Z18
+	VPDPBUSD     Z16, Z18, Z4
+	VPDPBUSD     Z17, Z18, Z5
+	VPBROADCASTD 8(SI), Z18
+	VPDPBUSD     Z16, Z18, Z6
+	VPDPBUSD     Z17, Z18, Z7
+	VPBROADCASTD 8(SI)(AX*1), Z18
+	VPDPBUSD     Z16, Z18, Z8
+	VPDPBUSD     Z17, Z18, Z9
+	VPBROADCASTD 8(SI)(AX*2), Z18
+	VPDPBUSD     Z16, Z18, Z10
+	VPDPBUSD     Z17, Z18, Z11
+	VPBROADCASTD 8(DI), Z18
+	VPDPBUSD     Z16, Z18, Z12
+	VPDPBUSD     Z17, Z18, Z13
+	VPBROADCASTD 8(DI)(AX*1), Z18
+	VPDPBUSD     Z16, Z18, Z14
+	VPDPBUSD     Z17, Z18, Z15
+	VMOVDQU64    384(CX), Z16
+	VMOVDQU64    448(CX), Z17
+	VPBROADCASTD 12(BX), Z18
+	VPDPBUSD     Z16, Z18, Z0
+	VPDPBUSD     Z17, Z18, Z1
+	VPBROADCASTD 12(BX)(AX*1), Z18
+	VPDPBUSD     Z16, Z18, Z2
+	VPDPBUSD     Z17, Z18, Z3
+	VPBROADCASTD 12(BX)(AX*2), Z18
+	VPDPBUSD     Z16, Z18, Z4
+	VPDPBUSD     Z17, Z18, Z5
+	VPBROADCASTD 12(SI), Z18
+	VPDPBUSD     Z16, Z18, Z6
+	VPDPBUSD     Z17, Z18, Z7
+	VPBROADCASTD 12(SI)(AX*1), Z18
+	VPDPBUSD     Z16, Z18, Z8
+	VPDPBUSD     Z17, Z18, Z9
+	VPBROADCASTD 12(SI)(AX*2), Z18
+	VPDPBUSD     Z16, Z18, Z10
+	VPDPBUSD     Z17, Z18, Z11
+	VPBROADCASTD 12(DI), Z18
+	VPDPBUSD     Z16, Z18, Z12
+	VPDPBUSD     Z17, Z18, Z13
+	VPBROADCASTD 12(DI)(AX*1), Z18
+	VPDPBUSD     Z16, Z18, Z14
+	VPDPBUSD     Z17, Z18, Z15
+	ADDQ         $0x00000200, CX
+	ADDQ         $0x10, BX
+	ADDQ         $0x10, SI
+	ADDQ         $0x10, DI
+	SUBQ         $0x10, DX
+	JNZ          step
+	MOVQ         sums+40(FP), AX
+	VMOVDQU64    (AX), Z16
+	MOVQ         colScale+48(FP), AX
+	VMOVUPS      (AX), Z17
+	MOVQ         bias+56(FP), AX
+	VMOVUPS      (AX), Z18
+	MOVQ         rowZero+32(FP), AX
+	MOVQ         rowScale+24(FP), CX
+	MOVQ         out+64(FP), DX
+	MOVQ         stride+72(FP), BX
+	VPBROADCASTD (AX), Z19
+	VPMULLD      Z16, Z19, Z19
+	VPSUBD       Z19, Z0, Z0
+	VCVTDQ2PS    Z0, Z0
+	VBROADCASTSS (CX), Z19
+	VMULPS       Z19, Z0, Z0
+	VMULPS       Z17, Z0, Z0
+	VADDPS       Z18, Z0, Z0
+	VMOVUPS      Z0, (DX)
+	ADDQ         BX, DX
+	VPBROADCASTD 4(AX), Z19
+	VPMULLD      Z16, Z19, Z19
+	VPSUBD       Z19, Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VBROADCASTSS 4(CX), Z19
+	VMULPS       Z19, Z2, Z2
+	VMULPS       Z17, Z2, Z2
+	VADDPS       Z18, Z2, Z2
+	VMOVUPS      Z2, (DX)
+	ADDQ         BX, DX
+	VPBROADCASTD 8(AX), Z19
+	VPMULLD      Z16, Z19, Z19
+	VPSUBD       Z19, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VBROADCASTSS 8(CX), Z19
+	VMULPS       Z19, Z4, Z4
+	VMULPS       Z17, Z4, Z4
+	VADDPS       Z18, Z4, Z4
+	VMOVUPS      Z4, (DX)
+	ADDQ         BX, DX
+	VPBROADCASTD 12(AX), Z19
+	VPMULLD      Z16, Z19, Z19
+	VPSUBD       Z19, Z6, Z6
+	VCVTDQ2PS    Z6, Z6
+	VBROADCASTSS 12(CX), Z19
+	VMULPS       Z19, Z6, Z6
+	VMULPS       Z17, Z6, Z6
+	VADDPS       Z18, Z6, Z6
+	VMOVUPS      Z6, (DX)
+	ADDQ         BX, DX
+	VPBROADCASTD 16(AX), Z19
+	VPMULLD      Z16, Z19, Z19
+	VPSUBD       Z19, Z8, Z8
+	VCVTDQ2PS    Z8, Z8
+	VBROADCASTSS 16(CX), Z19
+	VMULPS       Z19, Z8, Z8
+	VMULPS       Z17, Z8, Z8
+	VADDPS       Z18, Z8, Z8
+	VMOVUPS      Z8, (DX)
+	ADDQ         BX, DX
+	VPBROADCASTD 20(AX), Z19
+	VPMULLD      Z16, Z19, Z19
+	VPSUBD       Z19, Z10, Z10
+	VCVTDQ2PS    Z10, Z10
+	VBROADCASTSS 20(CX), Z19
+	VMULPS       Z19, Z10, Z10
+	VMULPS       Z17, Z10, Z10
+	VADDPS       Z18, Z10, Z10
+	VMOVUPS      Z10, (DX)
+	ADDQ         BX, DX
+	VPBROADCASTD 24(AX), Z19
+	VPMULLD      Z16, Z19, Z19
+	VPSUBD       Z19, Z12, Z12
+	VCVTDQ2PS    Z12, Z12
+	VBROADCASTSS 24(CX), Z19
+	VMULPS       Z19, Z12, Z12
+	VMULPS       Z17, Z12, Z12
+	VADDPS       Z18, Z12, Z12
+	VMOVUPS      Z12, (DX)
+	ADDQ         BX, DX
+	VPBROADCASTD 28(AX), Z19
+	VPMULLD      Z16, Z19, Z19
+	VPSUBD       Z19, Z14, Z14
+	VCVTDQ2PS    Z14, Z14
+	VBROADCASTSS 28(CX), Z19
+	VMULPS       Z19, Z14, Z14
+	VMULPS       Z17, Z14, Z14
+	VADDPS       Z18, Z14, Z14
+	VMOVUPS      Z14, (DX)
+	MOVQ         sums+40(FP), AX
+	VMOVDQU64    64(AX), Z0
+	MOVQ         colScale+48(FP), AX
+	VMOVUPS      64(AX), Z2
+	MOVQ         bias+56(FP), AX
+	VMOVUPS      64(AX), Z4
+	MOVQ         rowZero+32(FP), AX
+	MOVQ         rowScale+24(FP), CX
+	MOVQ         out+64(FP), DX
+	MOVQ         stride+72(FP), BX
+	VPBROADCASTD (AX), Z6
+	VPMULLD      Z0, Z6, Z6
+	VPSUBD       Z6, Z1, Z1
+	VCVTDQ2PS    Z1, Z1
+	VBROADCASTSS (CX), Z6
+	VMULPS       Z6, Z1, Z1
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z4, Z1, Z1
+	VMOVUPS      Z1, 64(DX)
+	ADDQ         BX, DX
+	VPBROADCASTD 4(AX), Z6
+	VPMULLD      Z0, Z6, Z6
+	VPSUBD       Z6, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VBROADCASTSS 4(CX), Z6
+	VMULPS       Z6, Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z4, Z3, Z3
+	VMOVUPS      Z3, 64(DX)
+	ADDQ         BX, DX
+	VPBROADCASTD 8(AX), Z6
+	VPMULLD      Z0, Z6, Z6
+	VPSUBD       Z6, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VBROADCASTSS 8(CX), Z6
+	VMULPS       Z6, Z5, Z5
+	VMULPS       Z2, Z5, Z5
+	VADDPS       Z4, Z5, Z5
+	VMOVUPS      Z5, 64(DX)
+	ADDQ         BX, DX
+	VPBROADCASTD 12(AX), Z6
+	VPMULLD      Z0, Z6, Z6
+	VPSUBD       Z6, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VBROADCASTSS 12(CX), Z6
+	VMULPS       Z6, Z7, Z7
+	VMULPS       Z2, Z7, Z7
+	VADDPS       Z4, Z7, Z7
+	VMOVUPS      Z7, 64(DX)
+	ADDQ         BX, DX
+	VPBROADCASTD 16(AX), Z6
+	VPMULLD      Z0, Z6, Z6
+	VPSUBD       Z6, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VBROADCASTSS 16(CX), Z6
+	VMULPS       Z6, Z9, Z9
+	VMULPS       Z2, Z9, Z9
+	VADDPS       Z4, Z9, Z9
+	VMOVUPS      Z9, 64(DX)
+	ADDQ         BX, DX
+	VPBROADCASTD 20(AX), Z6
+	VPMULLD      Z0, Z6, Z6
+	VPSUBD       Z6, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VBROADCASTSS 20(CX), Z6
+	VMULPS       Z6, Z11, Z11
+	VMULPS       Z2, Z11, Z11
+	VADDPS       Z4, Z11, Z11
+	VMOVUPS      Z11, 64(DX)
+	ADDQ         BX, DX
+	VPBROADCASTD 24(AX), Z6
+	VPMULLD      Z0, Z6, Z6
+	VPSUBD       Z6, Z13, Z13
+	VCVTDQ2PS    Z13, Z13
+	VBROADCASTSS 24(CX), Z6
+	VMULPS       Z6, Z13, Z13
+	VMULPS       Z2, Z13, Z13
+	VADDPS       Z4, Z13, Z13
+	VMOVUPS      Z13, 64(DX)
+	ADDQ         BX, DX
+	VPBROADCASTD 28(AX), Z6
+	VPMULLD      Z0, Z6, Z6
+	VPSUBD       Z6, Z15, Z15
+	VCVTDQ2PS    Z15, Z15
+	VBROADCASTSS 28(CX), Z6
+	VMULPS       Z6, Z15, Z15
+	VMULPS       Z2, Z15, Z15
+	VADDPS       Z4, Z15, Z15
+	VMOVUPS      Z15, 64(DX)
+	VZEROUPPER
+	RET
+
+// func gemmU8S8x4AVX512(a *byte, k int, w *int8, rowScale *float32, rowZero *int32, sums *int32, colScale *float32, bias *float32, out *float32, stride int)
+// Requires: AVX, AVX512F, AVX512VNNI
+TEXT ·gemmU8S8x4AVX512(SB), NOSPLIT, $0-80
+	MOVQ   k+8(FP), AX
+	MOVQ   w+16(FP), CX
+	MOVQ   AX, DX
+	MOVQ   a+0(FP), BX
+	LEAQ   (BX)(AX*2), SI
+	ADDQ   AX, SI
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+
+step:
+	VMOVDQU64    (CX), Z8
+	VMOVDQU64    64(CX), Z9
+	VPBROADCASTD (BX), Z10
+	VPDPBUSD     Z8, Z10, Z0
+	VPDPBUSD     Z9, Z10, Z1
+	VPBROADCASTD (BX)(AX*1), Z10
+	VPDPBUSD     Z8, Z10, Z2
+	VPDPBUSD     Z9, Z10, Z3
+	VPBROADCASTD (BX)(AX*2), Z10
+	VPDPBUSD     Z8, Z10, Z4
+	VPDPBUSD     Z9, Z10, Z5
+	VPBROADCASTD (SI), Z10
+	VPDPBUSD     Z8, Z10, Z6
+	VPDPBUSD     Z9, Z10, Z7
+	VMOVDQU64    128(CX), Z8
+	VMOVDQU64    192(CX), Z9
+	VPBROADCASTD 4(BX), Z10
+	VPDPBUSD     Z8, Z10, Z0
+	VPDPBUSD     Z9, Z10, Z1
+	VPBROADCASTD 4(BX)(AX*1), Z10
+	VPDPBUSD     Z8, Z10, Z2
+	VPDPBUSD     Z9, Z10, Z3
+	VPBROADCASTD 4(BX)(AX*2), Z10
+	VPDPBUSD     Z8, Z10, Z4
+	VPDPBUSD     Z9, Z10, Z5
+	VPBROADCASTD 4(SI), Z10
+	VPDPBUSD     Z8, Z10, Z6
+	VPDPBUSD     Z9, Z10, Z7
+	VMOVDQU64    256(CX), Z8
+	VMOVDQU64    320(CX), Z9
+	VPBROADCASTD 8(BX), Z10
+	VPDPBUSD     Z8, Z10, Z0
+	VPDPBUSD     Z9, Z10, Z1
+	VPBROADCASTD 8(BX)(AX*1), Z10
+	VPDPBUSD     Z8, Z10, Z2
+	VPDPBUSD     Z9, Z10, Z3
+	VPBROADCASTD 8(BX)(AX*2), Z10
+	VPDPBUSD     Z8, Z10, Z4
+	VPDPBUSD     Z9, Z10, Z5
+	VPBROADCASTD 8(SI), Z10
+	VPDPBUSD     Z8, Z10, Z6
+	VPDPBUSD     Z9, Z10, Z7
+	VMOVDQU64    384(CX), Z8
+	VMOVDQU64    448(CX), Z9
+	VPBROADCASTD 12(BX), Z10
+	VPDPBUSD     Z8, Z10, Z0
+	VPDPBUSD     Z9, Z10, Z1
+	VPBROADCASTD 12(BX)(AX*1), Z10
+	VPDPBUSD     Z8, Z10, Z2
+	VPDPBUSD     Z9, Z10, Z3
+	VPBROADCASTD 12(BX)(AX*2), Z10
+	VPDPBUSD     Z8, Z10, Z4
+	VPDPBUSD     Z9, Z10, Z5
+	VPBROADCASTD 12(SI), Z10
+	VPDPBUSD     Z8, Z10, Z6
+	VPDPBUSD     Z9, Z10, Z7
+	ADDQ         $0x00000200, CX
+	ADDQ         $0x10, BX
+	ADDQ         $0x10, SI
+	SUBQ         $0x10, DX
+	JNZ          step
+	MOVQ         sums+40(FP), AX
+	VMOVDQU64    (AX), Z8
+	MOVQ         colScale+48(FP), AX
+	VMOVUPS      (AX), Z9
+	MOVQ         bias+56(FP), AX
+	VMOVUPS      (AX), Z10
+	MOVQ         rowZero+32(FP), AX
+	MOVQ         rowScale+24(FP), CX
+	MOVQ         out+64(FP), DX
+	MOVQ         stride+72(FP), BX
+	VPBROADCASTD (AX), Z11
+	VPMULLD      Z8, Z11, Z11
+	VPSUBD       Z11, Z0, Z0
+	VCVTDQ2PS    Z0, Z0
+	VBROADCASTSS (CX), Z11
+	VMULPS       Z11, Z0, Z0
+	VMULPS       Z9, Z0, Z0
+	VADDPS       Z10, Z0, Z0
+	VMOVUPS      Z0, (DX)
+	ADDQ         BX, DX
+	VPBROADCASTD 4(AX), Z11
+	VPMULLD      Z8, Z11, Z11
+	VPSUBD       Z11, Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VBROADCASTSS 4(CX), Z11
+	VMULPS       Z11, Z2, Z2
+	VMULPS       Z9, Z2, Z2
+	VADDPS       Z10, Z2, Z2
+	VMOVUPS      Z2, (DX)
+	ADDQ         BX, DX
+	VPBROADCASTD 8(AX), Z11
+	VPMULLD      Z8, Z11, Z11
+	VPSUBD       Z11, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VBROADCASTSS 8(CX), Z11
+	VMULPS       Z11, Z4, Z4
+	VMULPS       Z9, Z4, Z4
+	VADDPS       Z10, Z4, Z4
+	VMOVUPS      Z4, (DX)
+	ADDQ         BX, DX
+	VPBROADCASTD 12(AX), Z11
+	VPMULLD      Z8, Z11, Z11
+	VPSUBD       Z11, Z6, Z6
+	VCVTDQ2PS    Z6, Z6
+	VBROADCASTSS 12(CX), Z11
+	VMULPS       Z11, Z6, Z6
+	VMULPS       Z9, Z6, Z6
+	VADDPS       Z10, Z6, Z6
+	VMOVUPS      Z6, (DX)
+	MOVQ         sums+40(FP), AX
+	VMOVDQU64    64(AX), Z0
+	MOVQ         colScale+48(FP), AX
+	VMOVUPS      64(AX), Z2
+	MOVQ         bias+56(FP), AX
+	VMOVUPS      64(AX), Z4
+	MOVQ         rowZero+32(FP), AX
+	MOVQ         rowScale+24(FP), CX
+	MOVQ         out+64(FP), DX
+	MOVQ         stride+72(FP), BX
+	VPBROADCASTD (AX), Z6
+	VPMULLD      Z0, Z6, Z6
+	VPSUBD       Z6, Z1, Z1
+	VCVTDQ2PS    Z1, Z1
+	VBROADCASTSS (CX), Z6
+	VMULPS       Z6, Z1, Z1
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z4, Z1, Z1
+	VMOVUPS      Z1, 64(DX)
+	ADDQ         BX, DX
+	VPBROADCASTD 4(AX), Z6
+	VPMULLD      Z0, Z6, Z6
+	VPSUBD       Z6, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VBROADCASTSS 4(CX), Z6
+	VMULPS       Z6, Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VADDPS       Z4, Z3, Z3
+	VMOVUPS      Z3, 64(DX)
+	ADDQ         BX, DX
+	VPBROADCASTD 8(AX), Z6
+	VPMULLD      Z0, Z6, Z6
+	VPSUBD       Z6, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VBROADCASTSS 8(CX), Z6
+	VMULPS       Z6, Z5, Z5
+	VMULPS       Z2, Z5, Z5
+	VADDPS       Z4, Z5, Z5
+	VMOVUPS      Z5, 64(DX)
+	ADDQ         BX, DX
+	VPBROADCASTD 12(AX), Z6
+	VPMULLD      Z0, Z6, Z6
+	VPSUBD       Z6, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VBROADCASTSS 12(CX), Z6
+	VMULPS       Z6, Z7, Z7
+	VMULPS       Z2, Z7, Z7
+	VADDPS       Z4, Z7, Z7
+	VMOVUPS      Z7, 64(DX)
+	VZEROUPPER
+	RET
+
+// func gemmF32x8AVX512(a *float32, lda int, b *float32, ldb int, c *float32, ldc int, k int, n int)
+// Requires: AVX, AVX512F
+TEXT ·gemmF32x8AVX512(SB), NOSPLIT, $0-64
+	MOVQ b+16(FP), AX
+	MOVQ c+32(FP), CX
+	MOVQ n+56(FP), DX
+	MOVQ lda+8(FP), BX
+
+wide:
+	CMPQ   DX, $0x20
+	JL     narrow
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	MOVQ   a+0(FP), SI
+	LEAQ   (SI)(BX*2), DI
+	ADDQ   BX, DI
+	LEAQ   (DI)(BX*2), R8
+	ADDQ   BX, R8
+	MOVQ   AX, R9
+	MOVQ   k+48(FP), R10
+
+wideStep:
+	VMOVUPS      (R9), Z16
+	VMOVUPS      64(R9), Z17
+	VBROADCASTSS (SI), Z18
+	VFMADD231PS  Z18, Z16, Z0
+	VFMADD231PS  Z18, Z17, Z1
+	VBROADCASTSS (SI)(BX*1), Z18
+	VFMADD231PS  Z18, Z16, Z2
+	VFMADD231PS  Z18, Z17, Z3
+	VBROADCASTSS (SI)(BX*2), Z18
+	VFMADD231PS  Z18, Z16, Z4
+	VFMADD231PS  Z18, Z17, Z5
+	VBROADCASTSS (DI), Z18
+	VFMADD231PS  Z18, Z16, Z6
+	VFMADD231PS  Z18, Z17, Z7
+	VBROADCASTSS (DI)(BX*1), Z18
+	VFMADD231PS  Z18, Z16, Z8
+	VFMADD231PS  Z18, Z17, Z9
+	VBROADCASTSS (DI)(BX*2), Z18
+	VFMADD231PS  Z18, Z16, Z10
+	VFMADD231PS  Z18, Z17, Z11
+	VBROADCASTSS (R8), Z18
+	VFMADD231PS  Z18, Z16, Z12
+	VFMADD231PS  Z18, Z17, Z13
+	VBROADCASTSS (R8)(BX*1), Z18
+	VFMADD231PS  Z18, Z16, Z14
+	VFMADD231PS  Z18, Z17, Z15
+	ADDQ         ldb+24(FP), R9
+	ADDQ         $0x04, SI
+	ADDQ         $0x04, DI
+	ADDQ         $0x04, R8
+	DECQ         R10
+	JNZ          wideStep
+	MOVQ         CX, SI
+	VMOVUPS      Z0, (SI)
+	VMOVUPS      Z1, 64(SI)
+	ADDQ         ldc+40(FP), SI
+	VMOVUPS      Z2, (SI)
+	VMOVUPS      Z3, 64(SI)
+	ADDQ         ldc+40(FP), SI
+	VMOVUPS      Z4, (SI)
+	VMOVUPS      Z5, 64(SI)
+	ADDQ         ldc+40(FP), SI
+	VMOVUPS      Z6, (SI)
+	VMOVUPS      Z7, 64(SI)
+	ADDQ         ldc+40(FP), SI
+	VMOVUPS      Z8, (SI)
+	VMOVUPS      Z9, 64(SI)
+	ADDQ         ldc+40(FP), SI
+	VMOVUPS      Z10, (SI)
+	VMOVUPS      Z11, 64(SI)
+	ADDQ         ldc+40(FP), SI
+	VMOVUPS      Z12, (SI)
+	VMOVUPS      Z13, 64(SI)
+	ADDQ         ldc+40(FP), SI
+	VMOVUPS      Z14, (SI)
+	VMOVUPS      Z15, 64(SI)
+	ADDQ         $0x00000080, AX
+	ADDQ         $0x00000080, CX
+	SUBQ         $0x20, DX
+	JMP          wide
+
+narrow:
+	CMPQ   DX, $0x10
+	JL     done
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	MOVQ   a+0(FP), SI
+	LEAQ   (SI)(BX*2), DI
+	ADDQ   BX, DI
+	LEAQ   (DI)(BX*2), R8
+	ADDQ   BX, R8
+	MOVQ   k+48(FP), DX
+
+narrowStep:
+	VMOVUPS      (AX), Z0
+	VBROADCASTSS (SI), Z1
+	VFMADD231PS  Z1, Z0, Z19
+	VBROADCASTSS (SI)(BX*1), Z1
+	VFMADD231PS  Z1, Z0, Z20
+	VBROADCASTSS (SI)(BX*2), Z1
+	VFMADD231PS  Z1, Z0, Z21
+	VBROADCASTSS (DI), Z1
+	VFMADD231PS  Z1, Z0, Z22
+	VBROADCASTSS (DI)(BX*1), Z1
+	VFMADD231PS  Z1, Z0, Z23
+	VBROADCASTSS (DI)(BX*2), Z1
+	VFMADD231PS  Z1, Z0, Z24
+	VBROADCASTSS (R8), Z1
+	VFMADD231PS  Z1, Z0, Z25
+	VBROADCASTSS (R8)(BX*1), Z1
+	VFMADD231PS  Z1, Z0, Z26
+	ADDQ         ldb+24(FP), AX
+	ADDQ         $0x04, SI
+	ADDQ         $0x04, DI
+	ADDQ         $0x04, R8
+	DECQ         DX
+	JNZ          narrowStep
+	MOVQ         CX, AX
+	VMOVUPS      Z19, (AX)
+	ADDQ         ldc+40(FP), AX
+	VMOVUPS      Z20, (AX)
+	ADDQ         ldc+40(FP), AX
+	VMOVUPS      Z21, (AX)
+	ADDQ         ldc+40(FP), AX
+	VMOVUPS      Z22, (AX)
+	ADDQ         ldc+40(FP), AX
+	VMOVUPS      Z23, (AX)
+	ADDQ         ldc+40(FP), AX
+	VMOVUPS      Z24, (AX)
+	ADDQ         ldc+40(FP), AX
+	VMOVUPS      Z25, (AX)
+	ADDQ         ldc+40(FP), AX
+	VMOVUPS      Z26, (AX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func gemmF32x4AVX512(a *float32, lda int, b *float32, ldb int, c *float32, ldc int, k int, n int)
+// Requires: AVX, AVX512F
+TEXT ·gemmF32x4AVX512(SB), NOSPLIT, $0-64
+	MOVQ b+16(FP), AX
+	MOVQ c+32(FP), CX
+	MOVQ n+56(FP), DX
+	MOVQ lda+8(FP), BX
+
+wide:
+	CMPQ   DX, $0x20
+	JL     narrow
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	MOVQ   a+0(FP), SI
+	LEAQ   (SI)(BX*2), DI
+	ADDQ   BX, DI
+	MOVQ   AX, R8
+	MOVQ   k+48(FP), R9
+
+wideStep:
+	VMOVUPS      (R8), Z8
+	VMOVUPS      64(R8), Z9
+	VBROADCASTSS (SI), Z10
+	VFMADD231PS  Z10, Z8, Z0
+	VFMADD231PS  Z10, Z9, Z1
+	VBROADCASTSS (SI)(BX*1), Z10
+	VFMADD231PS  Z10, Z8, Z2
+	VFMADD231PS  Z10, Z9, Z3
+	VBROADCASTSS (SI)(BX*2), Z10
+	VFMADD231PS  Z10, Z8, Z4
+	VFMADD231PS  Z10, Z9, Z5
+	VBROADCASTSS (DI), Z10
+	VFMADD231PS  Z10, Z8, Z6
+	VFMADD231PS  Z10, Z9, Z7
+	ADDQ         ldb+24(FP), R8
+	ADDQ         $0x04, SI
+	ADDQ         $0x04, DI
+	DECQ         R9
+	JNZ          wideStep
+	MOVQ         CX, SI
+	VMOVUPS      Z0, (SI)
+	VMOVUPS      Z1, 64(SI)
+	ADDQ         ldc+40(FP), SI
+	VMOVUPS      Z2, (SI)
+	VMOVUPS      Z3, 64(SI)
+	ADDQ         ldc+40(FP), SI
+	VMOVUPS      Z4, (SI)
+	VMOVUPS      Z5, 64(SI)
+	ADDQ         ldc+40(FP), SI
+	VMOVUPS      Z6, (SI)
+	VMOVUPS      Z7, 64(SI)
+	ADDQ         $0x00000080, AX
+	ADDQ         $0x00000080, CX
+	SUBQ         $0x20, DX
+	JMP          wide
+
+narrow:
+	CMPQ   DX, $0x10
+	JL     done
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	MOVQ   a+0(FP), SI
+	LEAQ   (SI)(BX*2), DI
+	ADDQ   BX, DI
+	MOVQ   k+48(FP), DX
+
+narrowStep:
+	VMOVUPS      (AX), Z0
+	VBROADCASTSS (SI), Z1
+	VFMADD231PS  Z1, Z0, Z11
+	VBROADCASTSS (SI)(BX*1), Z1
+	VFMADD231PS  Z1, Z0, Z12
+	VBROADCASTSS (SI)(BX*2), Z1
+	VFMADD231PS  Z1, Z0, Z13
+	VBROADCASTSS (DI), Z1
+	VFMADD231PS  Z1, Z0, Z14
+	ADDQ         ldb+24(FP), AX
+	ADDQ         $0x04, SI
+	ADDQ         $0x04, DI
+	DECQ         DX
+	JNZ          narrowStep
+	MOVQ         CX, AX
+	VMOVUPS      Z11, (AX)
+	ADDQ         ldc+40(FP), AX
+	VMOVUPS      Z12, (AX)
+	ADDQ         ldc+40(FP), AX
+	VMOVUPS      Z13, (AX)
+	ADDQ         ldc+40(FP), AX
+	VMOVUPS      Z14, (AX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func gemmF32x1AVX512(a *float32, lda int, b *float32, ldb int, c *float32, ldc int, k int, n int)
+// Requires: AVX, AVX512F
+TEXT ·gemmF32x1AVX512(SB), NOSPLIT, $0-64
+	MOVQ b+16(FP), AX
+	MOVQ c+32(FP), CX
+	MOVQ n+56(FP), DX
+	MOVQ lda+8(FP), BX
+
+wide:
+	CMPQ   DX, $0x20
+	JL     narrow
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	MOVQ   a+0(FP), BX
+	MOVQ   AX, SI
+	MOVQ   k+48(FP), DI
+
+wideStep:
+	VMOVUPS      (SI), Z2
+	VMOVUPS      64(SI), Z3
+	VBROADCASTSS (BX), Z4
+	VFMADD231PS  Z4, Z2, Z0
+	VFMADD231PS  Z4, Z3, Z1
+	ADDQ         ldb+24(FP), SI
+	ADDQ         $0x04, BX
+	DECQ         DI
+	JNZ          wideStep
+	MOVQ         CX, BX
+	VMOVUPS      Z0, (BX)
+	VMOVUPS      Z1, 64(BX)
+	ADDQ         $0x00000080, AX
+	ADDQ         $0x00000080, CX
+	SUBQ         $0x20, DX
+	JMP          wide
+
+narrow:
+	CMPQ   DX, $0x10
+	JL     done
+	VPXORD Z5, Z5, Z5
+	MOVQ   a+0(FP), BX
+	MOVQ   k+48(FP), DX
+
+narrowStep:
+	VMOVUPS      (AX), Z0
+	VBROADCASTSS (BX), Z1
+	VFMADD231PS  Z1, Z0, Z5
+	ADDQ         ldb+24(FP), AX
+	ADDQ         $0x04, BX
+	DECQ         DX
+	JNZ          narrowStep
+	MOVQ         CX, AX
+	VMOVUPS      Z5, (AX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func rowMinMaxAVX512(x *float32, n int) (lo float32, hi float32)
+// Requires: AVX, AVX512F, SSE
+TEXT ·rowMinMaxAVX512(SB), NOSPLIT, $0-24
+	MOVQ   x+0(FP), AX
+	MOVQ   n+8(FP), CX
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	XORQ   DX, DX
+
+chunk:
+	VMOVUPS       (AX)(DX*4), Z2
+	VMINPS        Z2, Z0, Z0
+	VMAXPS        Z2, Z1, Z1
+	ADDQ          $0x10, DX
+	CMPQ          DX, CX
+	JL            chunk
+	VEXTRACTF64X4 $0x01, Z0, Y2
+	VMINPS        Y2, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X2
+	VMINPS        X2, X0, X0
+	VPSHUFD       $0x4e, X0, X2
+	VMINPS        X2, X0, X0
+	VPSHUFD       $0xb1, X0, X2
+	VMINPS        X2, X0, X0
+	MOVSS         X0, lo+16(FP)
+	VEXTRACTF64X4 $0x01, Z1, Y0
+	VMAXPS        Y0, Y1, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VMAXPS        X1, X0, X0
+	VPSHUFD       $0x4e, X0, X1
+	VMAXPS        X1, X0, X0
+	VPSHUFD       $0xb1, X0, X1
+	VMAXPS        X1, X0, X0
+	MOVSS         X0, hi+20(FP)
+	VZEROUPPER
+	RET
+
+// func rowMaxAVX512(x *float32, n int) float32
+// Requires: AVX, AVX512F, SSE
+TEXT ·rowMaxAVX512(SB), NOSPLIT, $0-20
+	MOVQ    x+0(FP), AX
+	MOVQ    n+8(FP), CX
+	VMOVUPS (AX), Z0
+	XORQ    DX, DX
+
+chunk:
+	VMAXPS        (AX)(DX*4), Z0, Z0
+	ADDQ          $0x10, DX
+	CMPQ          DX, CX
+	JL            chunk
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VMAXPS        Y1, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VMAXPS        X1, X0, X0
+	VPSHUFD       $0x4e, X0, X1
+	VMAXPS        X1, X0, X0
+	VPSHUFD       $0xb1, X0, X1
+	VMAXPS        X1, X0, X0
+	MOVSS         X0, ret+16(FP)
+	VZEROUPPER
+	RET
+
+// func rowQuantizeAVX512(x *float32, n int, inv float32, zero int32, out *byte)
+// Requires: AVX, AVX512F
+TEXT ·rowQuantizeAVX512(SB), NOSPLIT, $0-32
+	MOVQ         x+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         out+24(FP), DX
+	VBROADCASTSS inv+16(FP), Z0
+	VBROADCASTSS zero+20(FP), Z1
+	VPXORD       Z2, Z2, Z2
+	XORQ         BX, BX
+
+chunk:
+	VMULPS    (AX)(BX*4), Z0, Z3
+	VCVTPS2DQ Z3, Z3
+	VPADDD    Z1, Z3, Z3
+	VPMAXSD   Z2, Z3, Z3
+	VPMOVUSDB Z3, (DX)(BX*1)
+	ADDQ      $0x10, BX
+	CMPQ      BX, CX
+	JL        chunk
+	VZEROUPPER
+	RET
+
+// func rowResidualAVX512(x *float32, n int, scale float32, zero int32, codes *byte, out *float32)
+// Requires: AVX, AVX512F
+TEXT ·rowResidualAVX512(SB), NOSPLIT, $0-40
+	MOVQ         x+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         codes+24(FP), DX
+	MOVQ         out+32(FP), BX
+	VBROADCASTSS scale+16(FP), Z0
+	VBROADCASTSS zero+20(FP), Z1
+	XORQ         SI, SI
+
+chunk:
+	VPMOVZXBD (DX)(SI*1), Z2
+	VPSUBD    Z1, Z2, Z2
+	VCVTDQ2PS Z2, Z2
+	VMULPS    Z0, Z2, Z2
+	VMOVUPS   (AX)(SI*4), Z3
+	VSUBPS    Z2, Z3, Z3
+	VMOVUPS   Z3, (BX)(SI*4)
+	ADDQ      $0x10, SI
+	CMPQ      SI, CX
+	JL        chunk
+	VZEROUPPER
+	RET
+
+// func rowAddSumAVX512(x *float32, y *float32, n int) float32
+// Requires: AVX, AVX512F, SSE
+TEXT ·rowAddSumAVX512(SB), NOSPLIT, $0-28
+	MOVQ   x+0(FP), AX
+	MOVQ   y+8(FP), CX
+	MOVQ   n+16(FP), DX
+	VPXORD Z0, Z0, Z0
+	XORQ   BX, BX
+
+chunk:
+	VMOVUPS       (AX)(BX*4), Z1
+	VADDPS        (CX)(BX*4), Z1, Z1
+	VMOVUPS       Z1, (AX)(BX*4)
+	VADDPS        Z1, Z0, Z0
+	ADDQ          $0x10, BX
+	CMPQ          BX, DX
+	JL            chunk
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VADDPS        Y1, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDPS        X1, X0, X0
+	VPSHUFD       $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPSHUFD       $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	MOVSS         X0, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func rowVarSumAVX512(x *float32, n int, mean float32) float32
+// Requires: AVX, AVX512F, SSE
+TEXT ·rowVarSumAVX512(SB), NOSPLIT, $0-28
+	MOVQ         x+0(FP), AX
+	MOVQ         n+8(FP), CX
+	VBROADCASTSS mean+16(FP), Z0
+	VPXORD       Z1, Z1, Z1
+	XORQ         DX, DX
+
+chunk:
+	VMOVUPS       (AX)(DX*4), Z2
+	VSUBPS        Z0, Z2, Z2
+	VMULPS        Z2, Z2, Z2
+	VADDPS        Z2, Z1, Z1
+	ADDQ          $0x10, DX
+	CMPQ          DX, CX
+	JL            chunk
+	VEXTRACTF64X4 $0x01, Z1, Y0
+	VADDPS        Y0, Y1, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDPS        X1, X0, X0
+	VPSHUFD       $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPSHUFD       $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	MOVSS         X0, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func rowNormalizeAVX512(x *float32, n int, mean float32, inv float32, gamma *float32, beta *float32)
+// Requires: AVX, AVX512F
+TEXT ·rowNormalizeAVX512(SB), NOSPLIT, $0-40
+	MOVQ         x+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         gamma+24(FP), DX
+	MOVQ         beta+32(FP), BX
+	VBROADCASTSS mean+16(FP), Z0
+	VBROADCASTSS inv+20(FP), Z1
+	XORQ         SI, SI
+
+chunk:
+	VMOVUPS (AX)(SI*4), Z2
+	VSUBPS  Z0, Z2, Z2
+	VMULPS  Z1, Z2, Z2
+	VMULPS  (DX)(SI*4), Z2, Z2
+	VADDPS  (BX)(SI*4), Z2, Z2
+	VMOVUPS Z2, (AX)(SI*4)
+	ADDQ    $0x10, SI
+	CMPQ    SI, CX
+	JL      chunk
+	VZEROUPPER
+	RET
+
+// func rowGELUAVX512(x *float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·rowGELUAVX512(SB), NOSPLIT, $0-16
+	MOVQ x+0(FP), AX
+	MOVQ n+8(FP), CX
+	XORQ DX, DX
+
+chunk:
+	VMOVUPS (AX)(DX*4), Z0
+	VMULPS  c3f3504f3<>+0(SB), Z0, Z1
+	VMINPS  c40800000<>+0(SB), Z1, Z1
+	VMAXPS  cc0800000<>+0(SB), Z1, Z1
+	VMULPS  Z1, Z1, Z2
+	VMOVUPS caf95df0b<>+0(SB), Z3
+	VMULPS  Z2, Z3, Z3
+	VADDPS  c32edffee<>+0(SB), Z3, Z3
+	VMULPS  Z2, Z3, Z3
+	VADDPS  cb60cff51<>+0(SB), Z3, Z3
+	VMULPS  Z2, Z3, Z3
+	VADDPS  cb86ec2d2<>+0(SB), Z3, Z3
+	VMULPS  Z2, Z3, Z3
+	VADDPS  cba40ac63<>+0(SB), Z3, Z3
+	VMULPS  Z2, Z3, Z3
+	VADDPS  cbb41a1f6<>+0(SB), Z3, Z3
+	VMULPS  Z2, Z3, Z3
+	VADDPS  cbc83dbd4<>+0(SB), Z3, Z3
+	VMOVUPS cb77460cd<>+0(SB), Z4
+	VMULPS  Z2, Z4, Z4
+	VADDPS  cb95fbd29<>+0(SB), Z4, Z4
+	VMULPS  Z2, Z4, Z4
+	VADDPS  cbadc924e<>+0(SB), Z4, Z4
+	VMULPS  Z2, Z4, Z4
+	VADDPS  cbbf19bf8<>+0(SB), Z4, Z4
+	VMULPS  Z2, Z4, Z4
+	VADDPS  cbc69b6a7<>+0(SB), Z4, Z4
+	VMULPS  Z1, Z3, Z3
+	VDIVPS  Z4, Z3, Z3
+	VADDPS  c3f800000<>+0(SB), Z3, Z3
+	VMULPS  c3f000000<>+0(SB), Z0, Z0
+	VMULPS  Z3, Z0, Z0
+	VMOVUPS Z0, (AX)(DX*4)
+	ADDQ    $0x10, DX
+	CMPQ    DX, CX
+	JL      chunk
+	VZEROUPPER
+	RET
+
+// func rowExpAVX512(x *float32, n int, scale float32, top float32) float32
+// Requires: AVX, AVX512F, SSE
+TEXT ·rowExpAVX512(SB), NOSPLIT, $0-28
+	MOVQ         x+0(FP), AX
+	MOVQ         n+8(FP), CX
+	VBROADCASTSS scale+16(FP), Z0
+	VBROADCASTSS top+20(FP), Z1
+	VPXORD       Z2, Z2, Z2
+	XORQ         DX, DX
+
+chunk:
+	VMULPS        (AX)(DX*4), Z0, Z3
+	VSUBPS        Z1, Z3, Z3
+	VMAXPS        cc2ae0000<>+0(SB), Z3, Z3
+	VMULPS        c3fb8aa3b<>+0(SB), Z3, Z4
+	VCVTPS2DQ     Z4, Z4
+	VCVTDQ2PS     Z4, Z5
+	VMULPS        c3f318000<>+0(SB), Z5, Z6
+	VSUBPS        Z6, Z3, Z6
+	VMULPS        cb95e8083<>+0(SB), Z5, Z5
+	VSUBPS        Z5, Z6, Z6
+	VMOVUPS       c39506967<>+0(SB), Z3
+	VMULPS        Z6, Z3, Z3
+	VADDPS        c3ab743ce<>+0(SB), Z3, Z3
+	VMULPS        Z6, Z3, Z3
+	VADDPS        c3c088908<>+0(SB), Z3, Z3
+	VMULPS        Z6, Z3, Z3
+	VADDPS        c3d2aa9c1<>+0(SB), Z3, Z3
+	VMULPS        Z6, Z3, Z3
+	VADDPS        c3e2aaaaa<>+0(SB), Z3, Z3
+	VMULPS        Z6, Z3, Z3
+	VADDPS        c3f000000<>+0(SB), Z3, Z3
+	VMULPS        Z6, Z3, Z3
+	VMULPS        Z6, Z3, Z3
+	VADDPS        Z6, Z3, Z3
+	VADDPS        c3f800000<>+0(SB), Z3, Z3
+	VPSLLD        $0x17, Z4, Z4
+	VPADDD        Z4, Z3, Z3
+	VMOVUPS       Z3, (AX)(DX*4)
+	VADDPS        Z3, Z2, Z2
+	ADDQ          $0x10, DX
+	CMPQ          DX, CX
+	JL            chunk
+	VEXTRACTF64X4 $0x01, Z2, Y0
+	VADDPS        Y0, Y2, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDPS        X1, X0, X0
+	VPSHUFD       $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPSHUFD       $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	MOVSS         X0, ret+24(FP)
 	VZEROUPPER
 	RET
 

@@ -34,6 +34,66 @@ func dotF32GatherAVX2(q *float32, base *float32, dim int, ids *uint32, rows int,
 //go:noescape
 func l2F32GatherAVX2(q *float32, base *float32, dim int, ids *uint32, rows int, out *float32)
 
+// gemmU8S8x4AVX2 is gemmPanelRef for 4 rows and k a positive multiple of 16; stride is in bytes.
+//
+//go:noescape
+func gemmU8S8x4AVX2(a *byte, k int, w *int8, rowScale *float32, rowZero *int32, sums *int32, colScale *float32, bias *float32, out *float32, stride int)
+
+// gemmF32x4AVX2 is gemmF32Ref for 4 rows, k > 0 and n a positive multiple of 16; lda, ldb and ldc are in bytes.
+//
+//go:noescape
+func gemmF32x4AVX2(a *float32, lda int, b *float32, ldb int, c *float32, ldc int, k int, n int)
+
+// gemmF32x1AVX2 is gemmF32Ref for 1 rows, k > 0 and n a positive multiple of 16; lda, ldb and ldc are in bytes.
+//
+//go:noescape
+func gemmF32x1AVX2(a *float32, lda int, b *float32, ldb int, c *float32, ldc int, k int, n int)
+
+// rowMinMaxAVX2 is rowMinMaxRef for n a positive multiple of 16.
+//
+//go:noescape
+func rowMinMaxAVX2(x *float32, n int) (lo float32, hi float32)
+
+// rowMaxAVX2 is rowMaxRef for n a positive multiple of 16.
+//
+//go:noescape
+func rowMaxAVX2(x *float32, n int) float32
+
+// rowQuantizeAVX2 is rowQuantizeRef for n a positive multiple of 16.
+//
+//go:noescape
+func rowQuantizeAVX2(x *float32, n int, inv float32, zero int32, out *byte)
+
+// rowResidualAVX2 is rowResidualRef for n a positive multiple of 16.
+//
+//go:noescape
+func rowResidualAVX2(x *float32, n int, scale float32, zero int32, codes *byte, out *float32)
+
+// rowAddSumAVX2 is rowAddSumRef for n a positive multiple of 16.
+//
+//go:noescape
+func rowAddSumAVX2(x *float32, y *float32, n int) float32
+
+// rowVarSumAVX2 is rowVarSumRef for n a positive multiple of 16.
+//
+//go:noescape
+func rowVarSumAVX2(x *float32, n int, mean float32) float32
+
+// rowNormalizeAVX2 is rowNormalizeRef for n a positive multiple of 16.
+//
+//go:noescape
+func rowNormalizeAVX2(x *float32, n int, mean float32, inv float32, gamma *float32, beta *float32)
+
+// rowGELUAVX2 is rowGELURef for n a positive multiple of 16.
+//
+//go:noescape
+func rowGELUAVX2(x *float32, n int)
+
+// rowExpAVX2 is rowExpRef for n a positive multiple of 16.
+//
+//go:noescape
+func rowExpAVX2(x *float32, n int, scale float32, top float32) float32
+
 // dotU8S8GatherAVX512 is dotU8S8GatherRef for n a positive multiple of 64 and rows > 0.
 //
 //go:noescape
@@ -63,6 +123,81 @@ func dotF32GatherAVX512(q *float32, base *float32, dim int, ids *uint32, rows in
 //
 //go:noescape
 func l2F32GatherAVX512(q *float32, base *float32, dim int, ids *uint32, rows int, out *float32)
+
+// gemmU8S8x12AVX512 is gemmPanelRef for 12 rows and k a positive multiple of 16; stride is in bytes.
+//
+//go:noescape
+func gemmU8S8x12AVX512(a *byte, k int, w *int8, rowScale *float32, rowZero *int32, sums *int32, colScale *float32, bias *float32, out *float32, stride int)
+
+// gemmU8S8x8AVX512 is gemmPanelRef for 8 rows and k a positive multiple of 16; stride is in bytes.
+//
+//go:noescape
+func gemmU8S8x8AVX512(a *byte, k int, w *int8, rowScale *float32, rowZero *int32, sums *int32, colScale *float32, bias *float32, out *float32, stride int)
+
+// gemmU8S8x4AVX512 is gemmPanelRef for 4 rows and k a positive multiple of 16; stride is in bytes.
+//
+//go:noescape
+func gemmU8S8x4AVX512(a *byte, k int, w *int8, rowScale *float32, rowZero *int32, sums *int32, colScale *float32, bias *float32, out *float32, stride int)
+
+// gemmF32x8AVX512 is gemmF32Ref for 8 rows, k > 0 and n a positive multiple of 16; lda, ldb and ldc are in bytes.
+//
+//go:noescape
+func gemmF32x8AVX512(a *float32, lda int, b *float32, ldb int, c *float32, ldc int, k int, n int)
+
+// gemmF32x4AVX512 is gemmF32Ref for 4 rows, k > 0 and n a positive multiple of 16; lda, ldb and ldc are in bytes.
+//
+//go:noescape
+func gemmF32x4AVX512(a *float32, lda int, b *float32, ldb int, c *float32, ldc int, k int, n int)
+
+// gemmF32x1AVX512 is gemmF32Ref for 1 rows, k > 0 and n a positive multiple of 16; lda, ldb and ldc are in bytes.
+//
+//go:noescape
+func gemmF32x1AVX512(a *float32, lda int, b *float32, ldb int, c *float32, ldc int, k int, n int)
+
+// rowMinMaxAVX512 is rowMinMaxRef for n a positive multiple of 16.
+//
+//go:noescape
+func rowMinMaxAVX512(x *float32, n int) (lo float32, hi float32)
+
+// rowMaxAVX512 is rowMaxRef for n a positive multiple of 16.
+//
+//go:noescape
+func rowMaxAVX512(x *float32, n int) float32
+
+// rowQuantizeAVX512 is rowQuantizeRef for n a positive multiple of 16.
+//
+//go:noescape
+func rowQuantizeAVX512(x *float32, n int, inv float32, zero int32, out *byte)
+
+// rowResidualAVX512 is rowResidualRef for n a positive multiple of 16.
+//
+//go:noescape
+func rowResidualAVX512(x *float32, n int, scale float32, zero int32, codes *byte, out *float32)
+
+// rowAddSumAVX512 is rowAddSumRef for n a positive multiple of 16.
+//
+//go:noescape
+func rowAddSumAVX512(x *float32, y *float32, n int) float32
+
+// rowVarSumAVX512 is rowVarSumRef for n a positive multiple of 16.
+//
+//go:noescape
+func rowVarSumAVX512(x *float32, n int, mean float32) float32
+
+// rowNormalizeAVX512 is rowNormalizeRef for n a positive multiple of 16.
+//
+//go:noescape
+func rowNormalizeAVX512(x *float32, n int, mean float32, inv float32, gamma *float32, beta *float32)
+
+// rowGELUAVX512 is rowGELURef for n a positive multiple of 16.
+//
+//go:noescape
+func rowGELUAVX512(x *float32, n int)
+
+// rowExpAVX512 is rowExpRef for n a positive multiple of 16.
+//
+//go:noescape
+func rowExpAVX512(x *float32, n int, scale float32, top float32) float32
 
 // prefetchAsm asks for the cache line at p.
 //

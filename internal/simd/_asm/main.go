@@ -37,9 +37,29 @@ func main() {
 		}
 		floatRows(isa, "dotF32", false)
 		floatRows(isa, "l2F32", true)
+		encoder(isa)
 	}
 	prefetch()
 	Generate()
+}
+
+// encoder writes the kernels of a transformer encoder.
+func encoder(k isa) {
+	for _, rows := range gemmHeights {
+		if _, narrow := k.(avx2); narrow && rows > 4 {
+			continue // 16 registers: four rows of sixteen columns fill them
+		}
+		gemmU8S8(k, rows)
+	}
+	for _, rows := range []int{8, 4, 1} {
+		if _, narrow := k.(avx2); narrow && rows > 4 {
+			continue
+		}
+		gemmF32(k, rows)
+	}
+	for _, op := range []func(isa){rowMinMax, rowMax, rowQuantize, rowResidual, rowAddSum, rowVarSum, rowNormalize, rowGELU, rowExp} {
+		op(k)
+	}
 }
 
 // prefetch brings one cache line near.

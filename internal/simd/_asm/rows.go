@@ -19,6 +19,7 @@ type isa interface {
 	suffix() string
 	intRows
 	floatKernel
+	gemm(rows int)
 }
 
 func mem(base reg.Register) Mem { return Mem{Base: base} }
