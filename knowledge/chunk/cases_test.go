@@ -214,7 +214,11 @@ func TestS2_6TooManyChunks(t *testing.T) {
 	at := strings.Repeat("x, ,", 25_000)
 	docs := func(more string) func(func(Document) bool) {
 		return func(yield func(Document) bool) {
-			_ = yield(Document{Text: at}) && yield(Document{Text: at}) && yield(Document{Text: more})
+			for _, text := range []string{at, at, more} {
+				if !yield(Document{Text: text}) {
+					return
+				}
+			}
 		}
 	}
 	got, err := Collect(c.Documents(docs(" ")))

@@ -1,10 +1,10 @@
 package chunk
 
 import (
+	"go/build"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -55,10 +55,7 @@ func TestSentences(t *testing.T) {
 		"# A heading that is as long as a line of prose can be, and more\n|Text follows here.",
 		"a\r\n|b\r|c\u2029|d",
 	} {
-		var want []string
-		for _, s := range strings.Split(text, "|") {
-			want = append(want, s)
-		}
+		want := strings.Split(text, "|")
 		// In the table the space may stand on either side.
 		plain := strings.Join(want, "")
 		var got []string
@@ -83,8 +80,8 @@ func TestSentences(t *testing.T) {
 // scripts.
 func corpus(t testing.TB) string {
 	var b strings.Builder
-	files, _ := filepath.Glob(filepath.Join(runtime.GOROOT(), "src", "*", "doc.go"))
-	more, _ := filepath.Glob(filepath.Join(runtime.GOROOT(), "doc", "*.*"))
+	files, _ := filepath.Glob(filepath.Join(build.Default.GOROOT, "src", "*", "doc.go"))
+	more, _ := filepath.Glob(filepath.Join(build.Default.GOROOT, "doc", "*.*"))
 	for _, f := range append(files, more...) {
 		if data, err := os.ReadFile(f); err == nil {
 			b.Write(data)

@@ -181,7 +181,9 @@ func TestEarlyStop(t *testing.T) {
 		for stop := range 20 {
 			n := 0
 			for _, err := range c.Documents(func(yield func(Document) bool) {
-				_ = yield(Document{Text: text}) && yield(Document{Text: text})
+				for more, i := true, 0; more && i < 2; i++ {
+					more = yield(Document{Text: text})
+				}
 			}) {
 				if err != nil {
 					t.Fatal(err)

@@ -37,19 +37,17 @@ type htmlReader struct {
 	*builder
 	off int // of the token in src
 
-	start    int       // of the open block in buf
-	kind     BlockKind // of the open block
-	space    bool      // white space is pending
-	pre      int       // open pre elements
-	quotes   int
-	level    int // of the open heading, 0 when none
-	headFrom int
-	tables   int // open tables
-	table    int // start of the outermost open table
-	cell     int // cells of the open row so far
-	inHead   bool
-	title    strings.Builder
-	inTitle  bool
+	start   int       // of the open block in buf
+	kind    BlockKind // of the open block
+	space   bool      // white space is pending
+	pre     int       // open pre elements
+	quotes  int
+	level   int // of the open heading, 0 when none
+	tables  int // open tables
+	table   int // start of the outermost open table
+	cell    int // cells of the open row so far
+	title   strings.Builder
+	inTitle bool
 
 	skip      atom.Atom // element being dropped, 0 when none
 	skipDepth int

@@ -161,7 +161,7 @@ func TestG05(t *testing.T) {
 			<-r.Context().Done()
 		},
 		"status 500": func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", 500) },
-		"status 401": func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", 401) },
+		"status 401": func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusUnauthorized) },
 		"429, come back tomorrow": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", "86400")
 			w.WriteHeader(429)

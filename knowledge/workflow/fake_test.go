@@ -202,7 +202,7 @@ func misbehave() map[string]http.HandlerFunc {
 			}
 		},
 		"500": func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", 500) },
-		"401": func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", 401) },
+		"401": func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusUnauthorized) },
 		"cut": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "1000")
 			io.WriteString(w, `{"results":[{"index":0,`)

@@ -16,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quarrysearch/quarry/knowledge/embed/service/call"
 	"go.uber.org/goleak"
 )
 
@@ -176,5 +175,3 @@ func checkVectors(t *testing.T, got []float32, texts []string) {
 		}
 	}
 }
-
-var fast = call.Options{Backoff: time.Millisecond}

@@ -1,9 +1,9 @@
 package tokenize
 
 import (
+	"go/build"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 )
@@ -13,7 +13,7 @@ func benchText(b *testing.B) string {
 	b.Helper()
 	var all strings.Builder
 	for _, name := range []string{"README.md", "CONTRIBUTING.md", "src/net/http/doc.go", "src/fmt/doc.go", "src/text/template/doc.go", "src/testing/testing.go"} {
-		data, err := os.ReadFile(filepath.Join(runtime.GOROOT(), name))
+		data, err := os.ReadFile(filepath.Join(build.Default.GOROOT, name))
 		if err != nil {
 			b.Skip("no documentation in GOROOT")
 		}

@@ -209,7 +209,7 @@ func TestHubCharsmap(t *testing.T) {
 	offset := func(from, to int) uint32 { return uint32(from^to) << 10 }
 	units[0] = offset(0, block)
 	units[block|'a'] = 'a' | 1<<8 | offset(block|'a', 2*block)
-	units[2*block] = 1<<31 | 0
+	units[2*block] = 1 << 31
 	units[block|'e'] = 'e' | offset(block|'e', 3*block)
 	units[3*block|0xCC] = 0xCC | offset(3*block|0xCC, 4*block)
 	units[4*block|0x81] = 0x81 | 1<<8 | offset(4*block|0x81, 2*block|1)

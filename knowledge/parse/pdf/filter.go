@@ -136,9 +136,8 @@ func (f *file) runLength(b []byte) []byte {
 func (f *file) lzw(b []byte, early int) []byte {
 	const clear, end = 256, 257
 	type link struct {
-		prev  int16
-		first byte
-		last  byte
+		prev int16
+		last byte
 	}
 	var table [4096]link
 	var buf [4096]byte

@@ -225,7 +225,7 @@ func (c *Client) hold(d time.Duration) {
 func (c *Client) held() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.until.Sub(time.Now())
+	return time.Until(c.until)
 }
 
 // backoff is the wait after a failed try: Backoff·2^(try−1), of which a random
