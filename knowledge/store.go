@@ -224,7 +224,16 @@ func (s *Store) Create(ctx context.Context, id string, o *BaseOptions) (BaseInfo
 	if err := errors.Join(removeTree(s.fs, dir), s.fs.MkdirAll(dir)); err != nil {
 		return BaseInfo{}, err
 	}
-	if err := cat.write(s.fs, dir); err != nil {
+	// The index is made first: the catalog file is what makes the base exist,
+	// and a reader that sees it must find the index it names.
+	ix, err := (&base{s: s, id: id, dir: dir}).openIndex(cat)
+	if err == nil {
+		err = ix.Close()
+	}
+	if err == nil {
+		err = cat.write(s.fs, dir)
+	}
+	if err != nil {
 		return BaseInfo{}, err
 	}
 	delete(s.bases, id)

@@ -41,21 +41,22 @@ type Embedder interface {
 // aside) must not be mixed in one index.
 type Identity struct {
 	// Name of the model, "intfloat/multilingual-e5-small" say.
-	Name string
+	Name string `json:"name"`
 	// Revision pins the weights: a version, a commit or a checksum.
-	Revision string
+	Revision string `json:"revision,omitempty"`
 	// Dim is the number of components of a vector.
-	Dim int
+	Dim int `json:"dim"`
 	// Metric the vectors are made for: "cosine".
-	Metric string
+	Metric string `json:"metric"`
 	// QueryPrefix and PassagePrefix are put before a text of that Kind.
-	QueryPrefix, PassagePrefix string
+	QueryPrefix   string `json:"query_prefix,omitempty"`
+	PassagePrefix string `json:"passage_prefix,omitempty"`
 	// Tokenizer names the tokenizer's rules.
-	Tokenizer string
+	Tokenizer string `json:"tokenizer,omitempty"`
 	// Floor is the similarity of unrelated texts (semantics S0.2), in [0,1):
 	// cosines are rescaled to max(0, (cos−Floor)/(1−Floor)). 0 for models
 	// whose unrelated texts score about 0.
-	Floor float64
+	Floor float64 `json:"floor,omitempty"`
 }
 
 // A Result holds the vectors of one Embed call.
