@@ -88,7 +88,7 @@ type backupCmd struct {
 }
 
 func (backupCmd) Help() string {
-	return `The copy is an index of its own, verified before the command ends. Segments are hard links where the file system can. The index is opened read-only: the copy is of the moment of opening, and a writer may go on.
+	return `The copy is an index of its own, verified before the command ends. Segments are hard links where the file system can. The index is opened read-only: the copy is of the moment of opening, and a writer may go on. The record of the model of an index imported with --embed (DIR.embed.json) is copied too.
 
     quarry backup idx backups/monday`
 }
@@ -102,6 +102,14 @@ func (c *backupCmd) Run(ctx context.Context, e *env) error {
 	defer ix.Close() // opened for reading: nothing to lose
 	if err := ix.Backup(ctx, c.To); err != nil {
 		return err
+	}
+	schema := ix.Schema()
+	record, err := recordOf(c.Dir, &schema)
+	if err == nil && record != nil {
+		err = record.Write(c.To)
+	}
+	if err != nil {
+		return fmt.Errorf("%s is backed up and verified, without the record of its model: %w", c.Dir, err)
 	}
 	return e.printf("%s: backed up to %s and verified\n", c.Dir, c.To)
 }

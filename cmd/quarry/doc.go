@@ -2,16 +2,19 @@
 // searches and inspects an index, and measures the engine.
 //
 //	quarry demo                                      search Go's own documentation
-//	quarry import DIR FILE…                          JSONL into an index
+//	quarry import DIR FILE… [--embed e5]             JSONL into an index, with vectors of a model
 //	quarry search DIR words                          keyword, vector and hybrid search
+//	quarry embed FILE --out FILE                     texts into vectors
+//	quarry model convert | info                      model files
 //	quarry get | delete | inspect | check | backup | merge DIR
 //	quarry eval --data DIR                           nDCG, MAP, recall, MRR
 //	quarry bench vectors | text | open               speed beside quality
 //	quarry version
 //
 // This package holds flags and printing. What import does stands in
-// internal/ingest, the reading of Go's documentation in internal/godocs, the
-// forms of text output in internal/show, and the measuring in package bench.
+// internal/ingest, what concerns models in internal/models, the reading of Go's
+// documentation in internal/godocs, the forms of text output in internal/show,
+// and the measuring in package bench.
 //
 // # Promise
 //

@@ -7,12 +7,17 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/quarrysearch/quarry/bench"
 	"github.com/quarrysearch/quarry/bm25/analysis"
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/models"
 	"github.com/quarrysearch/quarry/index"
+	"github.com/quarrysearch/quarry/knowledge/embed"
+	"github.com/quarrysearch/quarry/knowledge/rerank"
 	"github.com/quarrysearch/quarry/storage"
 )
 
@@ -21,15 +26,22 @@ type evalCmd struct {
 	Fields       []string `default:"title,text" help:"Parts of a document to index: title, text; joined by a newline into one text field."`
 	Analyzer     string   `default:"auto" help:"Analyzer: ${analyzers}; auto goes by --lang, the folder's name, or the corpus."`
 	Lang         string   `placeholder:"CODE" help:"Language of the corpus."`
-	Mode         string   `enum:"keyword,vector,hybrid" default:"keyword" help:"Search to measure: keyword, vector, hybrid."`
+	Mode         string   `enum:"auto,keyword,vector,hybrid" default:"auto" help:"Search to measure: keyword, vector, hybrid; auto is hybrid where there are vectors or a model."`
 	Vectors      string   `placeholder:"FILE" help:"Vectors of the documents, row i for line i."`
 	QueryVectors string   `placeholder:"FILE" help:"Vectors of the queries, row i for line i."`
 	Dim          int      `help:"Dimension of vector files that do not say it (.f32, .f16)."`
 	Metric       string   `enum:"cos,ip,l2" default:"cos" help:"Metric of the vectors: cos, ip, l2."`
 	Fusion       string   `enum:"rrf,weighted" default:"rrf" help:"How hybrid joins its legs: rrf or weighted."`
-	Depth        int      `default:"1000" help:"Documents asked for a query, 100 or more."`
-	RunFile      string   `name:"run" placeholder:"FILE" help:"Write the rankings as a TREC run file, scores strictly falling."`
-	JSON         bool     `name:"json" help:"Print JSON."`
+
+	models.Flags
+
+	Cache  string `placeholder:"DIR" help:"Directory that keeps embeddings, for the next time."`
+	Rerank string `enum:"none,late" default:"none" help:"Reorder the first 30 hits: late, by the token vectors of the model of --embed, fused with the order of the search."`
+	Cross  string `placeholder:"LANG" help:"Take the queries of the folder LANG beside the data, such as questions in Chinese for documents in English."`
+
+	Depth   int    `default:"1000" help:"Documents asked for a query, 100 or more."`
+	RunFile string `name:"run" placeholder:"FILE" help:"Write the rankings as a TREC run file, scores strictly falling."`
+	JSON    bool   `name:"json" help:"Print JSON."`
 }
 
 func (evalCmd) Help() string {
@@ -40,26 +52,49 @@ Without --analyzer and --lang, the language is that of a folder named by a langu
     quarry eval --data scifact --json
     quarry eval --data xquad/de --run de.run
     quarry eval --data scifact --mode hybrid --vectors docs.f32 --query-vectors queries.f32 --dim 384
+    quarry eval --data scifact --embed e5 --cache embeddings
+    quarry eval --data scifact --embed e5 --mode vector --rerank late
+    quarry eval --data xquad/en --embed e5 --mode vector --cross zh
 
---json prints {"set", "mode", "docs", "queries", "skipped", "ndcg@10", "map", "recall@100", "mrr@10", "seconds", "analyzer"}.`
+--embed makes the vectors itself, of the same parts of a document, cut at the model's limit. How long that took is told on stderr: seconds are those of the searches, with reranking and without embedding queries.
+
+--json prints {"set", "mode", "docs", "queries", "skipped", "ndcg@10", "map", "recall@100", "mrr@10", "seconds", "analyzer"}, with a model also "model", "rerank", "truncated".`
 }
 
 // evalReport is the result and what it was measured with.
 type evalReport struct {
 	bench.EvalReport
-	Analyzer string `json:"analyzer"`
+	Analyzer  string `json:"analyzer"`
+	Model     string `json:"model,omitempty"`
+	Rerank    string `json:"rerank,omitempty"`
+	Truncated int    `json:"truncated,omitempty"` // documents cut at the model's limit
 }
 
-func (r evalReport) String() string { return r.EvalReport.String() + ", analyzer " + r.Analyzer }
+func (r evalReport) String() string {
+	s := r.EvalReport.String() + ", analyzer " + r.Analyzer
+	if r.Model != "" {
+		s += ", model " + r.Model
+	}
+	if r.Rerank != "" {
+		s += ", reranked by " + r.Rerank + " interaction"
+	}
+	return s
+}
 
 // evaluation is one run of eval.
 type evaluation struct {
 	c          *evalCmd
 	collection *bench.Collection
 	analyzer   string
+	mode       string // never auto
 	docs       bench.Matrix[float32]
+	blank      []bool // documents without a vector, when a model made them
 	queries    bench.Matrix[float32]
 	rows       map[string]int // query id → row
+	truncated  int
+	model      *models.Model
+	reranker   rerank.Reranker
+	texts      map[string]string // document id → text, for the reranker
 	snap       *index.Snapshot
 }
 
@@ -70,16 +105,31 @@ func (c *evalCmd) Run(ctx context.Context, e *env) (err error) {
 			return usagef("--fields %q: want title, text or both", f)
 		}
 	}
-	v := &evaluation{c: c}
+	v := &evaluation{c: c, mode: c.Mode}
 	if v.collection, err = bench.OpenCollection(c.Data); err != nil {
 		return err
 	}
 	if v.analyzer, err = c.chooseAnalyzer(v.collection); err != nil {
 		return err
 	}
-	if err := v.readVectors(); err != nil {
+	if c.Cross != "" {
+		if err := v.cross(); err != nil {
+			return err
+		}
+	}
+	if err := v.chooseMode(); err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, v.close(e)) }()
+	if err := v.readVectors(ctx, e); err != nil {
+		return err
+	}
+	return v.run(ctx, e)
+}
+
+// run builds the index and measures.
+func (v *evaluation) run(ctx context.Context, e *env) (err error) {
+	c := v.c
 	dir, remove, err := tempDir("")
 	if err != nil {
 		return err
@@ -94,7 +144,7 @@ func (c *evalCmd) Run(ctx context.Context, e *env) (err error) {
 		return err
 	}
 	defer v.snap.Close()
-	config := bench.EvalConfig{Set: v.collection.Name, Mode: c.Mode, Docs: n, Queries: v.collection.Queries, Qrels: v.collection.Qrels,
+	config := bench.EvalConfig{Set: v.collection.Name, Mode: v.mode, Docs: n, Queries: v.collection.Queries, Qrels: v.collection.Qrels,
 		Depth: c.Depth, Search: v.search, Tag: engineName}
 	if c.RunFile != "" {
 		f, err := os.Create(c.RunFile)
@@ -108,16 +158,65 @@ func (c *evalCmd) Run(ctx context.Context, e *env) (err error) {
 	if err != nil {
 		return err
 	}
-	return e.result(c.JSON, evalReport{r, v.analyzer})
+	report := evalReport{EvalReport: r, Analyzer: v.analyzer, Truncated: v.truncated}
+	if v.model != nil {
+		report.Model = v.model.Identity().Name
+	}
+	if v.reranker != nil {
+		report.Rerank = c.Rerank
+	}
+	return e.result(c.JSON, report)
 }
 
-func (v *evaluation) readVectors() (err error) {
+// cross takes the queries of another language's folder.
+func (v *evaluation) cross() error {
+	other, err := bench.OpenCollection(filepath.Join(v.c.Data, "..", v.c.Cross))
+	if err != nil {
+		return fmt.Errorf("--cross %s: %w", v.c.Cross, err)
+	}
+	v.collection.Queries = other.Queries
+	v.collection.Name = other.Name + "-" + v.collection.Name
+	return nil
+}
+
+// chooseMode settles what is measured, and with what.
+func (v *evaluation) chooseMode() error {
 	c := v.c
-	if c.Mode == "keyword" {
+	files := c.Vectors != "" || c.QueryVectors != ""
+	if v.mode == "auto" {
+		if v.mode = "keyword"; files || c.Embed != "" {
+			v.mode = "hybrid"
+		}
+	}
+	switch {
+	case files && c.Embed != "":
+		return usagef("--embed makes the vectors that --vectors and --query-vectors give: leave one out")
+	case c.Cross != "" && files:
+		return usagef("--cross needs --embed: the vectors are of the folder's own queries")
+	case c.Rerank != "none" && c.Embed == "":
+		return usagef("--rerank %s needs the model of --embed", c.Rerank)
+	case c.Cache != "" && c.Embed == "":
+		return usagef("--cache is for --embed")
+	case v.mode != "keyword" && c.Embed == "" && (c.Vectors == "" || c.QueryVectors == ""):
+		return usagef("--mode %s needs --vectors and --query-vectors, or --embed", v.mode)
+	}
+	return nil
+}
+
+func (v *evaluation) close(e *env) error {
+	if v.model == nil {
 		return nil
 	}
-	if c.Vectors == "" || c.QueryVectors == "" {
-		return usagef("--mode %s needs --vectors and --query-vectors", c.Mode)
+	return closeModel(e, v.model)
+}
+
+func (v *evaluation) readVectors(ctx context.Context, e *env) (err error) {
+	c := v.c
+	if c.Embed != "" {
+		return v.embed(ctx, e)
+	}
+	if v.mode == "keyword" {
+		return nil
 	}
 	if v.docs, err = bench.ReadVectors(c.Vectors, c.Dim); err != nil {
 		return err
@@ -133,6 +232,71 @@ func (v *evaluation) readVectors() (err error) {
 		v.rows[q.ID] = i
 	}
 	return nil
+}
+
+// embed makes the vectors by a model, and the reranker.
+func (v *evaluation) embed(ctx context.Context, e *env) (err error) {
+	c := v.c
+	if v.model, err = openModel(ctx, c.Flags, "", c.Cache); err != nil {
+		return err
+	}
+	if c.Rerank == "late" {
+		t := v.model.Tokens()
+		if t == nil {
+			return usagef("--rerank late: %s gives no token vectors", c.Embed)
+		}
+		if v.reranker, err = rerank.LateInteraction(t, rerank.LateOptions{}); err != nil {
+			return err
+		}
+		v.texts = map[string]string{}
+	}
+	var docs, queries []string
+	for d, err := range v.collection.Documents() {
+		if err != nil {
+			return err
+		}
+		docs = append(docs, v.text(d))
+		if v.texts != nil {
+			v.texts[d.ID] = docs[len(docs)-1]
+		}
+	}
+	if v.mode == "keyword" {
+		return nil
+	}
+	v.rows = map[string]int{}
+	for _, q := range v.collection.Queries {
+		if len(v.collection.Qrels[q.ID]) > 0 {
+			v.rows[q.ID] = len(queries)
+			queries = append(queries, q.Text)
+		}
+	}
+	start := time.Now()
+	d, err := v.vectors(ctx, e, embed.Passage, docs)
+	if err != nil {
+		return fmt.Errorf("%s: %w", v.collection.CorpusFile, err)
+	}
+	q, err := v.vectors(ctx, e, embed.Query, queries)
+	if err != nil {
+		return fmt.Errorf("queries: %w", err)
+	}
+	v.docs, v.blank = bench.Matrix[float32]{Dim: d.Dim, Data: d.Data}, d.Blank
+	v.queries = bench.Matrix[float32]{Dim: q.Dim, Data: q.Data}
+	for _, cut := range d.Truncated {
+		if cut {
+			v.truncated++
+		}
+	}
+	e.notef("embedded %d documents (%d cut at the model's limit) and %d queries in %.1f s, %d from the cache",
+		len(docs), v.truncated, len(queries), time.Since(start).Seconds(), v.model.Hits())
+	return nil
+}
+
+func (v *evaluation) vectors(ctx context.Context, e *env, kind embed.Kind, texts []string) (*models.Vectors, error) {
+	var step func(int)
+	if show := e.stages(); show != nil {
+		step = func(done int) { show("embedding "+kind.String(), done, len(texts)) }
+	}
+	return v.model.Texts(ctx, kind, texts, step)
 }
 
 // build indexes the corpus and returns the number of documents.
@@ -160,7 +324,7 @@ func (v *evaluation) build(ctx context.Context, dir string) (_ *index.Index, n i
 			return nil, 0, err
 		}
 		doc := index.Document{ID: d.ID, Text: map[string]string{textField: v.text(d)}}
-		if v.docs.Dim > 0 {
+		if v.docs.Dim > 0 && (v.blank == nil || !v.blank[n]) {
 			if n >= v.docs.Rows() {
 				return nil, 0, fmt.Errorf("%s has %d rows, the corpus has more documents", v.c.Vectors, v.docs.Rows())
 			}
@@ -195,10 +359,10 @@ func (v *evaluation) text(d bench.Document) string {
 // search answers one query.
 func (v *evaluation) search(ctx context.Context, q bench.Query, depth int) ([]bench.Ranked, error) {
 	query := index.Query{K: depth, Depth: depth}
-	if v.c.Mode != "vector" {
+	if v.mode != "vector" {
 		query.Text = &index.TextQuery{Text: q.Text}
 	}
-	if v.c.Mode != "keyword" {
+	if v.mode != "keyword" {
 		query.Vector = &index.VectorQuery{Field: vectorField, Vector: v.queries.Row(v.rows[q.ID])}
 	}
 	if v.c.Fusion == "weighted" {
@@ -212,7 +376,31 @@ func (v *evaluation) search(ctx context.Context, q bench.Query, depth int) ([]be
 	for i := range r.Hits {
 		out[i] = bench.Ranked{ID: r.Hits[i].ID, Score: r.Hits[i].Score}
 	}
-	return out, nil
+	if v.reranker == nil {
+		return out, nil
+	}
+	return out, v.rerank(ctx, q.Text, out)
+}
+
+// rerankTop is how many hits are reranked.
+const rerankTop = 30
+
+// rerank puts the first hits in the reranker's order. The scores stay where
+// they are: they only say that the order falls.
+func (v *evaluation) rerank(ctx context.Context, query string, hits []bench.Ranked) error {
+	top := slices.Clone(hits[:min(rerankTop, len(hits))])
+	passages := make([]string, len(top))
+	for i, h := range top {
+		passages[i] = v.texts[h.ID]
+	}
+	o, err := rerank.Apply(ctx, v.reranker, query, passages, 0, rerank.Fail)
+	if err != nil {
+		return err
+	}
+	for i, r := range o.Ranked {
+		hits[i].ID = top[r.Index].ID
+	}
+	return nil
 }
 
 // chooseAnalyzer takes the flags, or the folder's name, or the corpus.

@@ -14,6 +14,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/ingest"
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/models"
 	"github.com/quarrysearch/quarry/index"
 	"github.com/quarrysearch/quarry/storage"
 )
@@ -28,6 +29,9 @@ type importCmd struct {
 	Files []string `arg:"" help:"JSONL files, plain or gzip; - is standard input."`
 
 	fieldFlags
+	models.Flags
+
+	EmbedField string `placeholder:"NAME" help:"Vector field that --embed fills; default: embedding."`
 
 	Batch   int    `default:"1000" help:"Documents applied at once; each batch is atomic."`
 	Sync    string `default:"always" placeholder:"always|never|50ms" help:"When a batch is durable: with an fsync a batch, when the system likes, or at most this much later."`
@@ -39,16 +43,19 @@ type importCmd struct {
 func (importCmd) Help() string {
 	return `Each line is a JSON object with an id. A document replaces the one of the same id, so an import may be repeated. An index that exists keeps its schema; flags may add fields.
 
+--embed gives each document a vector of its text fields, joined by newlines and cut at the model's limit (the summary counts how many were), so that quarry search finds by meaning too. DIR.embed.json beside the index records the model; later imports and searches take it from there (--embed none imports without), and another model is an error. DIR.embeddings keeps up to 512 MiB of embeddings: text that did not change is not embedded again.
+
 Without flags it reads the usual form of test collections, {"id" or "_id", "title", "text", "metadata": {…}}: title and text become text fields, everything in metadata becomes metadata.
 
     quarry import idx corpus.jsonl.gz --analyzer english --text title^2,text
     quarry import idx tldr/docs.jsonl.gz --meta '*,created:time'
     quarry import idx records.jsonl.gz --text title:english^2,content:english --vector-file minilm=embeddings.f32 --dim 384 --meta category,lastModified:time --json-field tags=tags_json
+    quarry import idx scifact/corpus.jsonl.gz --lang en --embed e5
     zcat *.gz | quarry import idx - --vector embedding:768:dot --skip-bad
 
 While an import is unfinished, DIR.import.json beside the index holds the last acknowledged line for --resume. Interrupt stops after the current batch.
 
---json prints {"documents", "bad", "lines", "resumed_from", "text_bytes", "seconds", "mb_per_s", "interrupted"}; text_bytes are the bytes of text fields, mb_per_s is 10^6 of them a second, opening and closing included.`
+--json prints {"documents", "bad", "lines", "resumed_from", "text_bytes", "seconds", "mb_per_s", "interrupted", "model", "embedded", "cached", "truncated"}; text_bytes are the bytes of text fields, mb_per_s is 10^6 of them a second, opening and closing included.`
 }
 
 // importSummary is the result of import.
@@ -61,6 +68,11 @@ type importSummary struct {
 	Seconds     float64 `json:"seconds"`
 	MBPerS      float64 `json:"mb_per_s"`
 	Interrupted bool    `json:"interrupted"`
+
+	Model     string `json:"model,omitempty"` // that embedded them; the rest is 0 without
+	Embedded  int    `json:"embedded"`        // documents that got a vector
+	Cached    int64  `json:"cached"`          // texts that had been embedded before
+	Truncated int    `json:"truncated"`       // texts cut at the model's limit
 }
 
 func (s importSummary) String() string {
@@ -70,6 +82,12 @@ func (s importSummary) String() string {
 	}
 	if s.ResumedFrom > 0 {
 		out += fmt.Sprintf(", resumed behind line %d", s.ResumedFrom)
+	}
+	if s.Model != "" {
+		out += fmt.Sprintf(", %d embedded by %s (%d from the cache)", s.Embedded, s.Model, s.Cached)
+		if s.Truncated > 0 {
+			out += fmt.Sprintf(", %s cut at the model's limit", count(s.Truncated, "text"))
+		}
 	}
 	return out
 }
@@ -102,26 +120,31 @@ func (c *importCmd) Run(ctx context.Context, e *env) (err error) {
 	if err != nil {
 		return err
 	}
-	start := time.Now()
-	ix, err := index.Open(c.Dir, &index.Options{Schema: schema, Sync: policy})
+	embedding, err := c.openEmbedding(ctx, stored, schema, mapping)
 	if err != nil {
 		return err
 	}
-	p, err := c.run(ctx, e, ix, mapping, checkpoint, file, policy)
-	err = errors.Join(err, ix.Close())
+	start := time.Now()
+	ix, err := index.Open(c.Dir, &index.Options{Schema: schema, Sync: policy})
+	if err != nil {
+		return errors.Join(err, embedding.close(e))
+	}
+	p, err := c.run(ctx, e, ix, mapping, embedding, checkpoint, file, policy)
+	err = errors.Join(err, ix.Close(), embedding.close(e))
 	if err == nil {
 		err = ingest.RemoveCheckpoint(file)
 	}
 	took := time.Since(start).Seconds()
 	sum := importSummary{Documents: p.Documents, Bad: p.Bad, Lines: p.Lines, ResumedFrom: checkpoint.Lines, TextBytes: p.TextBytes,
 		Seconds: round(took, 3), MBPerS: round(float64(p.TextBytes)/1e6/took, 2), Interrupted: errors.Is(err, ingest.ErrStopped)}
+	embedding.tell(&sum)
 	if sum.Interrupted {
 		err = fmt.Errorf("%w after line %d: go on with --resume", err, p.Lines)
 	}
 	return errors.Join(e.result(c.JSON, sum), err)
 }
 
-func (c *importCmd) run(ctx context.Context, e *env, ix *index.Index, m *ingest.Mapping, cp ingest.Checkpoint, file string, policy storage.SyncPolicy) (ingest.Progress, error) {
+func (c *importCmd) run(ctx context.Context, e *env, ix *index.Index, m *ingest.Mapping, em *embedding, cp ingest.Checkpoint, file string, policy storage.SyncPolicy) (ingest.Progress, error) {
 	total := int64(0)
 	for _, s := range cp.Sources {
 		if s.Size < 0 {
@@ -132,12 +155,17 @@ func (c *importCmd) run(ctx context.Context, e *env, ix *index.Index, m *ingest.
 	}
 	bar := newBar(e, total)
 	defer bar.done()
-	// What was begun is ended: the batch in hand is not cut by an interrupt.
+	em.show(bar)
+	// What was begun is ended: the batch in hand is not cut by an interrupt,
+	// except while it is embedded, which takes long and changes nothing.
 	work := context.WithoutCancel(ctx)
 	b := index.NewBatch()
 	config := ingest.Config{
 		Sources: cp.Sources, Stdin: e.stdin, Mapping: m, Batch: c.Batch, Skip: cp.Lines,
 		Apply: func(docs []index.Document) error {
+			if err := em.fill(ctx, docs); err != nil {
+				return err
+			}
 			b.Reset()
 			for _, d := range docs {
 				b.Put(d)
@@ -173,6 +201,9 @@ func (c *importCmd) run(ctx context.Context, e *env, ix *index.Index, m *ingest.
 		return save(p)
 	}
 	p, err := ingest.Run(ctx, config)
+	if errors.Is(err, ingest.ErrStopped) {
+		err = ingest.ErrStopped // where does not matter
+	}
 	if p.Lines > saved && policy != storage.SyncAlways {
 		if ferr := ix.Flush(work); ferr != nil {
 			return p, errors.Join(err, ferr)
@@ -253,7 +284,10 @@ func (e *env) stages() func(stage string, done, total int) {
 			b = progressbar.NewOptions(total, progressbar.OptionSetWriter(e.stderr), progressbar.OptionSetDescription(stage),
 				progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionSetPredictTime(true), progressbar.OptionClearOnFinish())
 		}
-		_ = b.Set(min(done, total)) // a bar that cannot be drawn is no reason to stop
+		if total >= 0 { // else there is no telling
+			done = min(done, total)
+		}
+		_ = b.Set(done) // a bar that cannot be drawn is no reason to stop
 	}
 }
 

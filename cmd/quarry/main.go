@@ -14,6 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/quarrysearch/quarry/bm25/analysis"
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/kb"
 	"github.com/quarrysearch/quarry/index"
 )
 
@@ -36,6 +37,9 @@ type cli struct {
 	Merge   mergeCmd   `cmd:"" help:"Merge the segments of an index and drop deleted documents."`
 	Eval    evalCmd    `cmd:"" help:"Measure ranking quality on a test collection."`
 	Bench   benchCmd   `cmd:"" help:"Measure speed beside quality."`
+	Embed   embedCmd   `cmd:"" help:"Turn texts into vectors, in a file."`
+	Model   modelCmd   `cmd:"" help:"Make and describe model files."`
+	kb.Commands
 	Demo    demoCmd    `cmd:"" help:"Index the documentation of Go's standard library and search it."`
 	Version versionCmd `cmd:"" help:"Print version, revision, Go and SIMD level."`
 }

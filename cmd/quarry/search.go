@@ -2,22 +2,25 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/quarrysearch/quarry/bench"
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/models"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/show"
 	"github.com/quarrysearch/quarry/index"
 	"github.com/quarrysearch/quarry/index/filter"
+	"github.com/quarrysearch/quarry/knowledge/embed"
 )
 
 type searchCmd struct {
 	Dir   string   `arg:"" help:"Directory of the index."`
 	Query []string `arg:"" optional:"" help:"Words to search for; never read as a syntax."`
 
-	Mode   string `enum:"auto,keyword,vector,hybrid" default:"auto" help:"Legs to run: keyword, vector, hybrid; auto takes what is given."`
+	Mode   string `enum:"auto,keyword,vector,hybrid" default:"auto" help:"Legs to run: keyword, vector, hybrid; auto takes what is given, and meaning beside words where the index has a model."`
 	K      int    `name:"k" short:"k" default:"10" help:"Hits wanted."`
 	Offset int    `help:"Hits to skip."`
 	After  string `placeholder:"CURSOR" help:"Continue behind an earlier page (its next)."`
@@ -37,6 +40,8 @@ type searchCmd struct {
 	Ef           int     `help:"Width of the graph walk; default: as calibrated for --target-recall."`
 	TargetRecall float64 `placeholder:"0.95" help:"Recall@10 wanted where --ef is not given."`
 	Exact        bool    `help:"Scan every vector."`
+
+	models.Flags
 
 	Fusion       string    `enum:"rrf,weighted" default:"rrf" help:"How hybrid joins its legs: rrf or weighted."`
 	RankConstant int       `placeholder:"60" help:"Rank constant of rrf."`
@@ -61,6 +66,8 @@ func (searchCmd) Help() string {
     quarry search idx deploy --vector-file q.f32 --row 3 --filter 'tags contains any ["CLI"]'
     quarry search idx --filter 'created between 2024-01-01 and 2024-06-30' -k 100
 
+An index that was imported with --embed is searched by words and by meaning: the query is embedded by the model that DIR.embed.json records, or, where that is somewhere else now, by the one --embed names, which must be the same. --mode keyword does without and loads no model; so do demands on words (--phrase, --and, --at-least, --prefix, --field), unless --mode hybrid is given too.
+
 A filter knows = != < <= > >=, in […], between … and …, prefix, contains any […], contains all […], exists FIELD, is null, is empty, and, or, not and parentheses. Without words and vector it lists what matches, by id. Put -- before words that start with a dash.
 
 --json prints one object: {"hits": [{"id", "score", "score_kind", "keyword", "vector": {"rank", "raw", "score"}, "fields", "highlights", "explanation"}], "total", "next", "facets", "plan", "notes", "elapsed_ns"}; total is -1 with --no-count.`
@@ -74,7 +81,7 @@ func (c *searchCmd) Run(ctx context.Context, e *env) error {
 	}
 	defer ix.Close() // opened for reading: nothing to lose
 	schema := ix.Schema()
-	q, err := c.query(&schema)
+	q, err := c.query(ctx, e, &schema)
 	if err != nil {
 		return err
 	}
@@ -103,7 +110,7 @@ func (c *searchCmd) Run(ctx context.Context, e *env) error {
 }
 
 // query makes the engine's query of the flags.
-func (c *searchCmd) query(schema *index.Schema) (index.Query, error) {
+func (c *searchCmd) query(ctx context.Context, e *env, schema *index.Schema) (index.Query, error) {
 	q := index.Query{K: c.K, Offset: c.Offset, After: c.After, Depth: c.Depth, MinScore: c.MinScore,
 		Fields: c.Fields, Count: c.Count, Explain: c.Explain || c.Why != "", ExplainID: c.Why}
 	q.Fusion.RankConstant = c.RankConstant
@@ -121,7 +128,11 @@ func (c *searchCmd) query(schema *index.Schema) (index.Query, error) {
 	if q.Facets, err = parseFacets(c.Facet); err != nil {
 		return q, err
 	}
-	keyword, vector, err := c.legs()
+	record, err := c.record(schema)
+	if err != nil {
+		return q, err
+	}
+	keyword, vector, err := c.legs(record != nil)
 	if err != nil {
 		return q, err
 	}
@@ -135,31 +146,45 @@ func (c *searchCmd) query(schema *index.Schema) (index.Query, error) {
 		}
 	}
 	if vector {
-		if q.Vector, err = c.vectorQuery(schema); err != nil {
+		if q.Vector, err = c.vectorQuery(ctx, e, schema, record); err != nil {
 			return q, err
 		}
 	}
 	return q, c.setWeights(&q)
 }
 
-// legs says which legs to run, by --mode and what is given.
-func (c *searchCmd) legs() (keyword, vector bool, err error) {
-	words, file := len(c.Query) > 0, c.VectorFile != ""
-	switch c.Mode {
-	case "keyword":
-		file = false
-	case "vector":
-		words = false
+// record finds the model that is to embed the query, nil when none is.
+func (c *searchCmd) record(schema *index.Schema) (*models.Record, error) {
+	switch {
+	case c.Embed == models.None || c.Mode == "keyword" || c.VectorFile != "" || len(c.Query) == 0:
+		return nil, nil
+	case c.Mode == "auto" && (c.Phrase || c.And || c.AtLeast > 0 || c.Prefix || len(c.Field) > 0):
+		return nil, nil
 	}
+	r, err := recordOf(c.Dir, schema)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w (--mode keyword does without)", err)
+	case r == nil && c.Embed != "":
+		return nil, usagef("--embed: %s has no embeddings of a model on record", c.Dir)
+	case r != nil && c.VectorField != "" && c.VectorField != r.Field:
+		return nil, nil
+	}
+	return r, nil
+}
+
+// legs says which legs to run, by --mode and what is given.
+func (c *searchCmd) legs(embeds bool) (keyword, vector bool, err error) {
+	words, vector := len(c.Query) > 0, c.VectorFile != "" || embeds
 	switch {
 	case (c.Mode == "keyword" || c.Mode == "hybrid") && !words:
 		return false, false, usagef("--mode %s needs words to search for", c.Mode)
-	case (c.Mode == "vector" || c.Mode == "hybrid") && !file:
-		return false, false, usagef("--mode %s needs --vector-file", c.Mode)
-	case !words && !file && c.Filter == "" && len(c.Facet) == 0:
+	case (c.Mode == "vector" || c.Mode == "hybrid") && !vector:
+		return false, false, usagef("--mode %s needs --vector-file, or words and an index imported with --embed", c.Mode)
+	case !words && !vector && c.Filter == "" && len(c.Facet) == 0:
 		return false, false, usagef("nothing to search for: give words, --vector-file or --filter")
 	}
-	return words, file, nil
+	return words && c.Mode != "vector", vector && c.Mode != "keyword", nil
 }
 
 func (c *searchCmd) textQuery() (*index.TextQuery, error) {
@@ -184,7 +209,14 @@ func (c *searchCmd) textQuery() (*index.TextQuery, error) {
 	return t, nil
 }
 
-func (c *searchCmd) vectorQuery(schema *index.Schema) (*index.VectorQuery, error) {
+func (c *searchCmd) vectorQuery(ctx context.Context, e *env, schema *index.Schema, record *models.Record) (*index.VectorQuery, error) {
+	if record != nil {
+		v, err := c.embedQuery(ctx, e, record)
+		if err != nil {
+			return nil, err
+		}
+		return &index.VectorQuery{Field: record.Field, Vector: v, Ef: c.Ef, TargetRecall: c.TargetRecall, Exact: c.Exact}, nil
+	}
 	name := c.VectorField
 	if name == "" && len(schema.Vectors) == 1 {
 		name = schema.Vectors[0].Name
@@ -206,6 +238,25 @@ func (c *searchCmd) vectorQuery(schema *index.Schema) (*index.VectorQuery, error
 		return nil, usagef("--row %d: %s has rows 0 to %d", c.Row, c.VectorFile, rows.Rows()-1)
 	}
 	return &index.VectorQuery{Field: name, Vector: rows.Row(c.Row), Ef: c.Ef, TargetRecall: c.TargetRecall, Exact: c.Exact}, nil
+}
+
+// embedQuery embeds the words.
+func (c *searchCmd) embedQuery(ctx context.Context, e *env, record *models.Record) (_ []float32, err error) {
+	m, err := openRecorded(ctx, c.Dir, c.Flags, record)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	v, err := m.Texts(ctx, embed.Query, []string{strings.Join(c.Query, " ")}, nil)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("embedding the query: %w (--mode keyword does without)", err)
+	case v.Blank[0]:
+		return nil, usagef("the query has nothing to embed: --mode keyword does without")
+	case v.Truncated[0]:
+		e.notef("the query is longer than the model's limit: its end has no part in the vector")
+	}
+	return v.Row(0), nil
 }
 
 func (c *searchCmd) setWeights(q *index.Query) error {

@@ -1,0 +1,236 @@
+package kb
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/alecthomas/kong"
+	"golang.org/x/term"
+
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/models"
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/show"
+	"github.com/quarrysearch/quarry/knowledge"
+	"github.com/quarrysearch/quarry/knowledge/embed"
+	"github.com/quarrysearch/quarry/storage"
+)
+
+// Commands are the commands of the retrieval layer, to be embedded in a command
+// line. Their Run methods want a context.Context bound.
+type Commands struct {
+	KB       baseCommands `cmd:"" name:"kb" help:"Knowledge bases: files in, cited passages out."`
+	Chunk    chunkCmd     `cmd:"" help:"Show where a file would be cut into chunks."`
+	AISearch aiSearchCmd  `cmd:"" name:"aisearch" help:"Search files that no knowledge base holds, by meaning."`
+	Flow     runCmd       `cmd:"" name:"run" help:"Run a workflow's JSON: search, rerank, agent."`
+
+	// Open opens embedders; nil is OpenEmbedder.
+	Open Opener `kong:"-"`
+}
+
+// baseCommands are those of quarry kb.
+type baseCommands struct {
+	Create  createCmd  `cmd:"" help:"Make an empty knowledge base, and the store if there is none."`
+	Add     addCmd     `cmd:"" help:"Bring files and folders into a knowledge base: only what changed is read anew."`
+	List    listCmd    `cmd:"" help:"List knowledge bases, or the documents of one."`
+	Search  searchCmd  `cmd:"" help:"Search knowledge bases together."`
+	Check   checkCmd   `cmd:"" help:"Prove every chunk against its source; exit code 1 when one does not hold."`
+	Rm      rmCmd      `cmd:"" help:"Remove a knowledge base, or documents of it."`
+	Rebuild rebuildCmd `cmd:"" help:"Make a knowledge base anew from the sources it keeps."`
+}
+
+// AfterApply binds what the commands work with.
+func (c *Commands) AfterApply(k *kong.Context) error {
+	s := &session{out: k.Stdout, errs: k.Stderr, open: c.Open}
+	if s.open == nil {
+		s.open = OpenEmbedder
+	}
+	s.color = terminal(k.Stdout) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	s.progress = terminal(k.Stderr)
+	k.Bind(s)
+	return nil
+}
+
+func terminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// A session is what a command may use of the process.
+type session struct {
+	out, errs io.Writer
+	color     bool // out shows colors
+	progress  bool // errs shows progress bars
+	open      Opener
+}
+
+// printf writes a result.
+func (s *session) printf(format string, args ...any) error {
+	_, err := fmt.Fprintf(s.out, format, args...)
+	return err
+}
+
+// notef tells something beside the results.
+func (s *session) notef(format string, args ...any) {
+	_, _ = fmt.Fprintf(s.errs, "quarry: "+format+"\n", args...)
+}
+
+// json writes one value on a line of its own.
+func (s *session) json(v any) error {
+	enc := json.NewEncoder(s.out)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// bases lists the bases of a store that must be there.
+func bases(ctx context.Context, dir string) (infos []knowledge.BaseInfo, err error) {
+	store, err := knowledge.Open(dir, &knowledge.Options{ReadOnly: true})
+	if err == nil {
+		defer func() { err = errors.Join(err, store.Close()) }()
+		infos, err = store.Bases(ctx)
+	}
+	if err != nil && !errors.Is(err, storage.ErrNotFound) && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	if len(infos) == 0 {
+		return nil, fmt.Errorf("no knowledge base in %s (quarry kb create makes one)", dir)
+	}
+	return infos, nil
+}
+
+// pick returns the bases of the given ids, all without ids.
+func pick(ctx context.Context, dir string, ids ...string) ([]knowledge.BaseInfo, error) {
+	infos, err := bases(ctx, dir)
+	if err != nil || len(ids) == 0 {
+		return infos, err
+	}
+	var out []knowledge.BaseInfo
+	for _, id := range ids {
+		i := slices.IndexFunc(infos, func(b knowledge.BaseInfo) bool { return b.ID == id })
+		if i < 0 {
+			return nil, noBase(dir, id)
+		}
+		out = append(out, infos[i])
+	}
+	return out, nil
+}
+
+func noBase(dir, id string) error {
+	return fmt.Errorf("no knowledge base %q in %s (quarry kb list shows them)", id, dir)
+}
+
+// resources are what a command has opened: embedders, by name, once each;
+// stores; services. They are closed in the opposite order.
+type resources struct {
+	open    Opener
+	cache   string   // of the embedders opened next, "" for none
+	names   []string // of the embedders, in the order of opening
+	byName  map[string]embed.Embedder
+	closers []func() error
+}
+
+func (s *session) resources() *resources {
+	return &resources{open: s.open, byName: map[string]embed.Embedder{}}
+}
+
+// close closes what was opened and adds to *err what fails.
+func (r *resources) close(err *error) {
+	for _, f := range slices.Backward(r.closers) {
+		*err = errors.Join(*err, f())
+	}
+	r.closers = nil
+}
+
+// embedder opens the embedder of a name; nil for none.
+func (r *resources) embedder(ctx context.Context, name string) (embed.Embedder, error) {
+	if e, ok := r.byName[name]; ok || name == "" {
+		return e, nil
+	}
+	e, closer, err := r.open(ctx, name, r.cache)
+	if err != nil {
+		return nil, err
+	}
+	r.names = append(r.names, name)
+	r.byName[name] = e
+	if closer != nil {
+		r.closers = append(r.closers, closer)
+	}
+	return e, nil
+}
+
+// store opens a store for writing or reading, with the embedders named.
+func (r *resources) store(ctx context.Context, dir string, write bool, names ...string) (*knowledge.Store, error) {
+	embedders := map[string]embed.Embedder{}
+	for _, name := range names {
+		e, err := r.embedder(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		if e != nil { // a base without one has no name
+			embedders[name] = e
+		}
+	}
+	store, err := knowledge.Open(dir, &knowledge.Options{ReadOnly: !write, Embedders: embedders})
+	if err == nil {
+		r.closers = append(r.closers, store.Close)
+	}
+	return store, err
+}
+
+// writer opens a store for writing, with a cache of embeddings beside it: what
+// did not change in a document that did, and a rebuild, cost no embedding.
+func (r *resources) writer(ctx context.Context, dir string, names ...string) (*knowledge.Store, error) {
+	r.cache = models.CacheDir(dir)
+	return r.store(ctx, dir, true, names...)
+}
+
+// embeddersOf are the names of the embedders of bases.
+func embeddersOf(infos []knowledge.BaseInfo) []string {
+	var out []string
+	for _, b := range infos {
+		out = append(out, b.Embedder)
+	}
+	return out
+}
+
+// count is a number and what it counts.
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// clean keeps lines and tabs of a text, and nothing else that controls a
+// terminal.
+func clean(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' || unicode.IsPrint(r) || r == '\u200c' || r == '\u200d' {
+			return r
+		}
+		return ' '
+	}, strings.ReplaceAll(text, "\r\n", "\n"))
+}
+
+// indent puts spaces before each line of a clean text that is not blank.
+func indent(text string) string {
+	var b strings.Builder
+	for l := range strings.Lines(strings.TrimRight(clean(text), "\n")) {
+		if strings.TrimSpace(l) != "" {
+			b.WriteString("     ")
+		}
+		b.WriteString(l)
+	}
+	return b.String()
+}
+
+// reason is an error's text on one line, without the name that sentinels start
+// with.
+func reason(text string) string {
+	return show.Line(strings.ReplaceAll(text, ": quarry: ", ": "), 300)
+}

@@ -1,0 +1,154 @@
+package kb
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/models"
+	"github.com/quarrysearch/quarry/knowledge/embed/service/call"
+	"github.com/quarrysearch/quarry/knowledge/rerank"
+	"github.com/quarrysearch/quarry/knowledge/workflow"
+)
+
+// Environment variables of agents.
+const (
+	chatURL   = "QUARRY_CHAT_URL"
+	chatModel = "QUARRY_CHAT_MODEL"
+	chatKey   = "QUARRY_CHAT_KEY"
+)
+
+type runCmd struct {
+	Workflow string `arg:"" help:"File with the workflow's JSON."`
+
+	Store string   `placeholder:"DIR" help:"Store whose bases the workflow searches."`
+	Var   []string `sep:"none" placeholder:"NAME=TEXT" help:"Input variable, such as user_message=…; may be repeated."`
+	models.Flags
+	Reranker string `default:"late" placeholder:"NAME" help:"What the model cross-encoder stands for: late, none, or a service as in kb search --rerank."`
+	Trace    bool   `help:"Add the trace of the nodes to the result, and tell on stderr what runs."`
+}
+
+func (runCmd) Help() string {
+	return `Checks the whole workflow before anything runs. Prints the result as one line of JSON: {"outputs": {variable: value}, "error": null or {"node", "type", "code", "message"}}, with --trace also "trace": [{"node", "type", "status", "start_ms", "elapsed_ms", "outputs", …}]. Exit code 1 when a node failed.
+
+    quarry run support.json --store store --var user_message="How do I get a refund?"
+
+Agents ask an OpenAI-compatible service: QUARRY_CHAT_URL is its base URL (https://api.openai.com/v1), QUARRY_CHAT_KEY the key, QUARRY_CHAT_MODEL the model of nodes that name none. Nothing is sent anywhere without QUARRY_CHAT_URL; a workflow's JSON names models only. --embed serves ai-search nodes.`
+}
+
+// Validate checks the flags.
+func (c *runCmd) Validate() error {
+	for _, v := range c.Var {
+		if name, _, ok := strings.Cut(v, "="); !ok || name == "" {
+			return fmt.Errorf("--var %s: want NAME=TEXT", v)
+		}
+	}
+	_, err := embedderName(c.Flags)
+	return errors.Join(err, (&rerankFlag{c.Reranker}).validate())
+}
+
+// outcome is a result without its trace.
+type outcome struct {
+	Outputs map[string]any        `json:"outputs"`
+	Error   *workflow.ErrorObject `json:"error"`
+}
+
+// Run runs the workflow.
+func (c *runCmd) Run(ctx context.Context, s *session) (err error) {
+	data, err := os.ReadFile(c.Workflow)
+	if err != nil {
+		return err
+	}
+	w, err := workflow.Parse(data)
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.Workflow, err)
+	}
+	open := s.resources()
+	defer open.close(&err)
+	env, err := c.environment(ctx, s, open, typesOf(data))
+	if err != nil {
+		return err
+	}
+	input := map[string]any{}
+	for _, v := range c.Var {
+		name, value, _ := strings.Cut(v, "=")
+		input[name] = value
+	}
+	r, err := w.Run(ctx, env, input)
+	if c.Trace {
+		return errors.Join(s.json(r), err)
+	}
+	return errors.Join(s.json(outcome{r.Outputs, r.Error}), err)
+}
+
+// environment opens what the nodes of the workflow need, and leaves out what
+// the command line does not name: a node that misses it says so.
+func (c *runCmd) environment(ctx context.Context, s *session, open *resources, types map[string]bool) (*workflow.Environment, error) {
+	env := &workflow.Environment{}
+	if types[workflow.TypeSearch] && c.Store != "" {
+		infos, err := bases(ctx, c.Store)
+		if err != nil {
+			return nil, err
+		}
+		if env.Store, err = open.store(ctx, c.Store, false, embeddersOf(infos)...); err != nil {
+			return nil, err
+		}
+	}
+	if types[workflow.TypeAISearch] {
+		name, err := embedderName(c.Flags)
+		if err != nil {
+			return nil, err
+		}
+		if env.Embedder, err = open.embedder(ctx, name); err != nil {
+			return nil, err
+		}
+	}
+	if types[workflow.TypeRerank] || types[workflow.TypeAISearch] {
+		rr, err := (&rerankFlag{c.Reranker}).reranker(ctx, open)
+		if err != nil {
+			return nil, err
+		}
+		if rr != nil {
+			env.Rerankers = map[string]rerank.Reranker{workflow.DefaultRerankModel: rr}
+		}
+	}
+	if url := getenv(chatURL); url != "" && types[workflow.TypeAgent] {
+		o := workflow.ChatOptions{Model: getenv(chatModel), Call: call.Options{BaseURL: url}}
+		if getenv(chatKey) != "" {
+			o.Call.KeyEnv = chatKey
+		}
+		chat, err := workflow.NewChat(o)
+		if err != nil {
+			return nil, err
+		}
+		open.closers = append(open.closers, chat.Close)
+		env.Chat = chat
+	}
+	if c.Trace {
+		env.OnEvent = func(e workflow.Event) {
+			if e.Kind == workflow.EventRun {
+				s.notef("run %s (%s)", e.Node, e.Type)
+			}
+		}
+	}
+	return env, nil
+}
+
+// typesOf are the types of the nodes of a workflow that was checked.
+func typesOf(data []byte) map[string]bool {
+	var w struct {
+		Nodes []struct {
+			Type string `json:"type"`
+		} `json:"nodes"`
+	}
+	out := map[string]bool{}
+	if json.Unmarshal(data, &w) == nil {
+		for _, n := range w.Nodes {
+			out[n.Type] = true
+		}
+	}
+	return out
+}
