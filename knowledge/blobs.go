@@ -140,24 +140,20 @@ func (b *base) dropBlobs(count func(filter.Filter) (int, error), hashes []string
 // version or kept one: leftovers of crashes. It waits for an ingest in flight
 // and returns how many files it removed.
 func (s *Store) Prune(ctx context.Context, baseID string) (removed int, err error) {
-	if err := s.enter(); err != nil {
-		return 0, err
-	}
-	defer s.leave()
-	if err := s.writable(); err != nil {
-		return 0, err
-	}
-	b, err := s.base(baseID)
-	if err != nil {
-		return 0, err
-	}
-	b.write.Lock()
-	defer b.write.Unlock()
+	err = s.exclusively(baseID, func(b *base) (err error) {
+		removed, err = b.prune(ctx)
+		return err
+	})
+	return removed, err
+}
+
+func (b *base) prune(ctx context.Context) (removed int, err error) {
 	ix, _, err := b.open()
 	if err != nil {
 		return 0, err
 	}
-	names, err := s.fs.List(b.path(blobsName))
+	fs := b.s.fs
+	names, err := fs.List(b.path(blobsName))
 	if errors.Is(err, storage.ErrNotFound) {
 		return 0, nil
 	}
@@ -175,7 +171,7 @@ func (s *Store) Prune(ctx context.Context, baseID string) (removed int, err erro
 				continue
 			}
 		}
-		if err = s.fs.Remove(filepath.Join(b.path(blobsName), name)); err != nil {
+		if err = fs.Remove(filepath.Join(b.path(blobsName), name)); err != nil {
 			return removed, err
 		}
 		removed++

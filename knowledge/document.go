@@ -250,24 +250,15 @@ func (s *Store) Documents(ctx context.Context, baseID string) iter.Seq2[Document
 // DeleteDocuments removes documents, their chunks and their source bytes, in
 // one atomic step, and tells how many there were: an unknown id counts 0.
 func (s *Store) DeleteDocuments(ctx context.Context, baseID string, ids ...string) (removed int, err error) {
-	if err := s.enter(); err != nil {
-		return 0, err
-	}
-	defer s.leave()
-	if err := s.writable(); err != nil {
-		return 0, err
-	}
-	b, err := s.base(baseID)
-	if err != nil {
-		return 0, err
-	}
-	b.write.Lock()
-	defer b.write.Unlock()
-	ix, _, err := b.open()
-	if err != nil {
-		return 0, err
-	}
-	return b.remove(ctx, ix, ids)
+	err = s.exclusively(baseID, func(b *base) error {
+		ix, _, err := b.open()
+		if err != nil {
+			return err
+		}
+		removed, err = b.remove(ctx, ix, ids)
+		return err
+	})
+	return removed, err
 }
 
 // remove deletes documents of a base whose write lock is held.

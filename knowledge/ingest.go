@@ -100,31 +100,10 @@ type Report struct {
 //
 // One ingest, delete or rebuild of a base runs at a time; others wait.
 func (s *Store) Ingest(ctx context.Context, r IngestRequest) (*Report, error) {
-	report := &Report{Failed: []Failure{}, Skipped: []Skip{}}
-	if err := s.enter(); err != nil {
-		return report, err
-	}
-	defer s.leave()
-	if err := errors.Join(s.writable(), ctx.Err()); err != nil {
-		return report, err
-	}
 	if r.MaxFileBytes < 0 || r.MaxFileBytes > maxBlob {
-		return report, storage.Invalidf("MaxFileBytes %d: want 0 to %d", r.MaxFileBytes, maxBlob)
+		return &Report{Failed: []Failure{}, Skipped: []Skip{}}, storage.Invalidf("MaxFileBytes %d: want 0 to %d", r.MaxFileBytes, maxBlob)
 	}
-	b, err := s.base(r.Base)
-	if err != nil {
-		return report, err
-	}
-	b.write.Lock()
-	defer b.write.Unlock()
-	start := time.Now()
-	in := &ingest{b: b, req: r, report: report}
-	err = in.all(ctx)
-	report.Seconds = time.Since(start).Seconds()
-	if err != nil {
-		err = fmt.Errorf("ingest into knowledge base %q: %w", b.id, err)
-	}
-	return report, err
+	return s.run(ctx, "ingest", r, func(in *ingest) error { return in.all(ctx) })
 }
 
 // all does the work of Ingest.
@@ -271,27 +250,28 @@ func (in *ingest) fail(source string, err error) {
 // complete, and then only that: the catalog file names one or the other. When a
 // document fails, or ctx is done, the base stays as it was.
 func (s *Store) Rebuild(ctx context.Context, baseID string, o *BaseOptions, progress func(Progress)) (*Report, error) {
+	return s.run(ctx, "rebuild", IngestRequest{Base: baseID, Progress: progress}, func(in *ingest) error {
+		in.rebuild = true
+		return in.anew(ctx, o)
+	})
+}
+
+// run does the work of an ingest or a rebuild while nothing else writes to the
+// base. The Report is never nil.
+func (s *Store) run(ctx context.Context, what string, r IngestRequest, work func(*ingest) error) (*Report, error) {
 	report := &Report{Failed: []Failure{}, Skipped: []Skip{}}
-	if err := s.enter(); err != nil {
-		return report, err
-	}
-	defer s.leave()
-	if err := errors.Join(s.writable(), ctx.Err()); err != nil {
-		return report, err
-	}
-	b, err := s.base(baseID)
-	if err != nil {
-		return report, err
-	}
-	b.write.Lock()
-	defer b.write.Unlock()
-	start := time.Now()
-	in := &ingest{b: b, req: IngestRequest{Base: baseID, Progress: progress}, report: report, rebuild: true}
-	if err = in.anew(ctx, o); err != nil {
-		err = fmt.Errorf("rebuild knowledge base %q: %w", b.id, err)
-	}
-	report.Seconds = time.Since(start).Seconds()
-	return report, err
+	return report, s.exclusively(r.Base, func(b *base) error {
+		start := time.Now()
+		err := ctx.Err()
+		if err == nil {
+			err = work(&ingest{b: b, req: r, report: report})
+		}
+		report.Seconds = time.Since(start).Seconds()
+		if err != nil {
+			err = fmt.Errorf("%s of knowledge base %q: %w", what, b.id, err)
+		}
+		return err
+	})
 }
 
 func (in *ingest) anew(ctx context.Context, o *BaseOptions) error {

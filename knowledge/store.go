@@ -240,6 +240,25 @@ func (s *Store) Create(ctx context.Context, id string, o *BaseOptions) (BaseInfo
 	return cat.info(), nil
 }
 
+// exclusively runs f on a base while nothing else writes to it; ErrReadOnly and
+// a base that is not there are found first.
+func (s *Store) exclusively(baseID string, f func(b *base) error) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	if err := s.writable(); err != nil {
+		return err
+	}
+	b, err := s.base(baseID)
+	if err != nil {
+		return err
+	}
+	b.write.Lock()
+	defer b.write.Unlock()
+	return f(b)
+}
+
 // Delete removes a base and everything in it; storage.ErrNotFound when there is
 // none. It is atomic: a base is there exactly as long as its catalog file, and
 // that goes first, by a rename. It waits for an ingest in flight.
