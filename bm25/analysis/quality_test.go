@@ -28,7 +28,7 @@ type judgedQuery struct {
 func dataDir(t testing.TB) string {
 	dir := os.Getenv("QUARRY_DATA")
 	if dir == "" {
-		t.Skip("QUARRY_DATA does not name the folder of test collections")
+		t.Skip("QUARRY_DATA is not set")
 	}
 	return dir
 }
