@@ -189,7 +189,11 @@ func (p *jsonReader) stringEnd() bool {
 	for i := p.pos + 1; i < p.end; i++ {
 		switch c := p.b.src[i]; {
 		case c == '\\':
-			i++
+			n := escape(p.b.src[i:p.end])
+			if n == 0 {
+				return false
+			}
+			i += n - 1
 		case c == '"':
 			p.pos = i + 1
 			return true
@@ -198,6 +202,26 @@ func (p *jsonReader) stringEnd() bool {
 		}
 	}
 	return false
+}
+
+// escape returns the length of the escape that s begins with, 0 when RFC 8259
+// knows none such: then the value is no JSON, and what stands behind the
+// backslash may be the first byte of a longer rune.
+func escape(s string) int {
+	switch {
+	case len(s) < 2:
+		return 0
+	case strings.IndexByte(`"\/bfnrt`, s[1]) >= 0:
+		return 2
+	case s[1] != 'u' || len(s) < 6:
+		return 0
+	}
+	for _, c := range []byte(s[2:6]) {
+		if hex := c|0x20 >= 'a' && c|0x20 <= 'f'; !hex && (c < '0' || c > '9') {
+			return 0
+		}
+	}
+	return 6
 }
 
 func (p *jsonReader) scalarEnd() {
