@@ -1,6 +1,7 @@
 package index
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -299,7 +300,7 @@ func (c *checker) texts(d *Document, out *segment.Doc) error {
 		}
 		out.Texts = append(out.Texts, segment.Text{Field: f.Name, Text: text, NotStored: f.NotStored})
 	}
-	slices.SortFunc(out.Texts, func(a, b segment.Text) int { return compareStrings(a.Field, b.Field) })
+	slices.SortFunc(out.Texts, func(a, b segment.Text) int { return cmp.Compare(a.Field, b.Field) })
 	return nil
 }
 
@@ -317,7 +318,7 @@ func (c *checker) vectors(d *Document, out *segment.Doc) error {
 		}
 		out.Vectors = append(out.Vectors, segment.Vector{Field: f.Name, Vec: v})
 	}
-	slices.SortFunc(out.Vectors, func(a, b segment.Vector) int { return compareStrings(a.Field, b.Field) })
+	slices.SortFunc(out.Vectors, func(a, b segment.Vector) int { return cmp.Compare(a.Field, b.Field) })
 	return nil
 }
 
@@ -333,7 +334,7 @@ func (c *checker) metas(d *Document, out *segment.Doc) error {
 		}
 		out.Metas = append(out.Metas, segment.Meta{Field: field, Value: val})
 	}
-	slices.SortFunc(out.Metas, func(a, b segment.Meta) int { return compareStrings(a.Field, b.Field) })
+	slices.SortFunc(out.Metas, func(a, b segment.Meta) int { return cmp.Compare(a.Field, b.Field) })
 	return nil
 }
 
@@ -368,16 +369,6 @@ func (c *checker) meta(field string, v any) (filter.Value, error) {
 		c.types[field] = val.Type()
 	}
 	return val, nil
-}
-
-func compareStrings(a, b string) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // rebase returns the schema after the batch, given the one in force now.

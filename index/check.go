@@ -2,6 +2,7 @@ package index
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -125,7 +126,7 @@ func (s *Snapshot) fieldStats() ([]FieldStats, error) {
 		}
 		out = append(out, fs)
 	}
-	slices.SortFunc(out[n:], func(a, b FieldStats) int { return compareStrings(a.Name, b.Name) })
+	slices.SortFunc(out[n:], func(a, b FieldStats) int { return cmp.Compare(a.Name, b.Name) })
 	return out, nil
 }
 

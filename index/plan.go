@@ -55,18 +55,6 @@ func (p *SegmentPlan) note(st hnsw.Stats) {
 	p.Distances, p.Hops, p.Rescored = st.Distances, st.Hops, st.Rescored
 }
 
-// eval gives the live docs that pass a filter.
-func (v *view) eval(f filter.Compiled) (*roaring.Bitmap, error) {
-	m, err := f.Eval(v.Filter, nil, v.Docs)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", v.name, err)
-	}
-	if v.deleted != nil {
-		m.AndNot(v.deleted)
-	}
-	return m, nil
-}
-
 // matcher tells which word of the query a term of a field's text is; nil when
 // the field is not searched.
 func (t *textLeg) matcher(field string) highlight.Matcher {

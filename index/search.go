@@ -249,9 +249,9 @@ func (s *search) applyFilter() error {
 		p := &s.plan.Segments[i]
 		p.Segment, p.Docs, p.Matches = v.name, int(v.Docs), v.live
 		if filtered {
-			m, err := v.eval(s.filter)
+			m, err := v.matches(s.filter)
 			if err != nil {
-				return err
+				return fmt.Errorf("%s: %w", v.name, err)
 			}
 			s.matches[i], p.Matches = m, int(m.GetCardinality())
 		}
@@ -370,17 +370,16 @@ func (s *search) docsFrom(i int, doc uint32) roaring.IntPeekable {
 	return it
 }
 
-// liveOrMatching is the set of docs that a hit may come from.
+// liveOrMatching is the set of docs that a hit may come from; it may be shared.
 func (s *search) liveOrMatching(i int) *roaring.Bitmap {
 	if s.matches != nil {
 		return s.matches[i]
 	}
-	v := s.views[i]
-	m := roaring.New()
-	m.AddRange(0, uint64(v.Docs))
-	if v.deleted != nil {
-		m.AndNot(v.deleted)
+	if m := s.views[i].liveDocs(); m != nil {
+		return m
 	}
+	m := roaring.New()
+	m.AddRange(0, uint64(s.views[i].Docs))
 	return m
 }
 
@@ -401,9 +400,5 @@ func (s *search) page(list []ranked) ([]ranked, int) {
 	}
 	off = min(off, len(list))
 	page := list[off:]
-	page = page[:min(len(page), s.q.K)]
-	if s.from != nil && s.text == nil && s.vector == nil {
-		return page, off // the list began at the cursor
-	}
-	return page, off
+	return page[:min(len(page), s.q.K)], off
 }

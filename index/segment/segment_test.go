@@ -2,6 +2,7 @@ package segment
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,7 +59,7 @@ func randomDocs(t testing.TB, r *rand.Rand, sc *Schema, n int, prefix string) []
 				d.Texts = append(d.Texts, Text{name, strings.Join(text, " "), f.NotStored})
 			}
 		}
-		slices.SortFunc(d.Texts, func(a, b Text) int { return compareStrings(a.Field, b.Field) })
+		slices.SortFunc(d.Texts, func(a, b Text) int { return cmp.Compare(a.Field, b.Field) })
 		for _, name := range []string{"v", "w"} {
 			if r.IntN(3) > 0 {
 				v := make([]float32, sc.Vectors[name].Options.Dim)

@@ -1,6 +1,7 @@
 package segment
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/quarrysearch/quarry/index/filter"
@@ -163,16 +164,6 @@ func (d *DocDecoder) ReadDoc(r *storage.Decoder) Doc {
 		}
 		doc.Vectors = append(doc.Vectors, v)
 	}
-	slices.SortFunc(doc.Texts, func(a, b Text) int { return compareStrings(a.Field, b.Field) })
+	slices.SortFunc(doc.Texts, func(a, b Text) int { return cmp.Compare(a.Field, b.Field) })
 	return doc
-}
-
-func compareStrings(a, b string) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }

@@ -2,6 +2,7 @@ package segment
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -131,12 +132,12 @@ func collect(sc *Schema, docs []Doc) ([]*textPart, []*vectorPart, int) {
 	for _, p := range texts {
 		ts = append(ts, p)
 	}
-	slices.SortFunc(ts, func(a, b *textPart) int { return compareStrings(a.field.Name, b.field.Name) })
+	slices.SortFunc(ts, func(a, b *textPart) int { return cmp.Compare(a.field.Name, b.field.Name) })
 	var vs []*vectorPart
 	for _, p := range vectors {
 		vs = append(vs, p)
 	}
-	slices.SortFunc(vs, func(a, b *vectorPart) int { return compareStrings(a.field.Name, b.field.Name) })
+	slices.SortFunc(vs, func(a, b *vectorPart) int { return cmp.Compare(a.field.Name, b.field.Name) })
 	return ts, vs, metas
 }
 
