@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,10 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/quarrysearch/quarry/bench"
-	"github.com/quarrysearch/quarry/bm25/analysis"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/models"
 	"github.com/quarrysearch/quarry/index"
 	"github.com/quarrysearch/quarry/knowledge/embed"
@@ -26,7 +23,7 @@ type evalCmd struct {
 	Fields       []string `default:"title,text" help:"Parts of a document to index: title, text; joined by a newline into one text field."`
 	Analyzer     string   `default:"auto" help:"Analyzer: ${analyzers}; auto goes by --lang, the folder's name, or the corpus."`
 	Lang         string   `placeholder:"CODE" help:"Language of the corpus."`
-	Mode         string   `enum:"auto,keyword,vector,hybrid" default:"auto" help:"Search to measure: keyword, vector, hybrid; auto is hybrid where there are vectors or a model."`
+	Mode         string   `enum:"auto,keyword,vector,hybrid,all" default:"auto" help:"Search to measure: keyword, vector, hybrid, or all three; auto is hybrid where there are vectors or a model."`
 	Vectors      string   `placeholder:"FILE" help:"Vectors of the documents, row i for line i."`
 	QueryVectors string   `placeholder:"FILE" help:"Vectors of the queries, row i for line i."`
 	Dim          int      `help:"Dimension of vector files that do not say it (.f32, .f16)."`
@@ -35,9 +32,15 @@ type evalCmd struct {
 
 	models.Flags
 
-	Cache  string `placeholder:"DIR" help:"Directory that keeps embeddings, for the next time."`
-	Rerank string `enum:"none,late" default:"none" help:"Reorder the first 30 hits: late, by the token vectors of the model of --embed, fused with the order of the search."`
-	Cross  string `placeholder:"LANG" help:"Take the queries of the folder LANG beside the data, such as questions in Chinese for documents in English."`
+	Cache     string   `placeholder:"DIR" help:"Directory that keeps embeddings, for the next time."`
+	Rerank    string   `enum:"none,late" default:"none" help:"Reorder the first 30 hits: late, by the token vectors of the model of --embed, fused with the order of the search."`
+	Corpus    string   `placeholder:"FILE" help:"Another file of documents than the folder's corpus.jsonl or docs.jsonl."`
+	Qrels     string   `placeholder:"FILE" help:"Other judgements than the folder's."`
+	Only      []string `placeholder:"KEY=VALUE" help:"Only documents and queries whose metadata says so."`
+	OnlyQuery []string `placeholder:"KEY=VALUE" help:"The same for queries alone, instead of --only."`
+	By        string   `placeholder:"KEY" help:"What is judged is not the document but what its metadata names under KEY, at the place of its best document: pages of which the corpus holds chunks."`
+
+	Cross string `placeholder:"LANG" help:"Take the queries of the folder LANG beside the data, such as questions in Chinese for documents in English."`
 
 	Depth   int    `default:"1000" help:"Documents asked for a query, 100 or more."`
 	RunFile string `name:"run" placeholder:"FILE" help:"Write the rankings as a TREC run file, scores strictly falling."`
@@ -55,6 +58,10 @@ Without --analyzer and --lang, the language is that of a folder named by a langu
     quarry eval --data scifact --embed e5 --cache embeddings
     quarry eval --data scifact --embed e5 --mode vector --rerank late
     quarry eval --data xquad/en --embed e5 --mode vector --cross zh
+    quarry eval --data dify-docs --corpus chunks.jsonl.gz --by doc --only lang=en --embed e5 --mode all
+    quarry eval --data dify-docs --corpus chunks.jsonl.gz --by doc --only lang=ja --only-query lang=en --qrels qrels.cross.tsv.gz --embed e5
+
+--corpus and --qrels are looked for in the folder of --data, too. With --mode all there is one line a mode, and the vectors are made once.
 
 --embed makes the vectors itself, of the same parts of a document, cut at the model's limit. How long that took is told on stderr: seconds are those of the searches, with reranking and without embedding queries.
 
@@ -85,8 +92,10 @@ func (r evalReport) String() string {
 type evaluation struct {
 	c          *evalCmd
 	collection *bench.Collection
+	only       []condition // of the documents
 	analyzer   string
-	mode       string // never auto
+	modes      []string // to measure, in this order
+	mode       string   // being measured
 	docs       bench.Matrix[float32]
 	blank      []bool // documents without a vector, when a model made them
 	queries    bench.Matrix[float32]
@@ -95,6 +104,7 @@ type evaluation struct {
 	model      *models.Model
 	reranker   rerank.Reranker
 	texts      map[string]string // document id → text, for the reranker
+	groups     map[string]string // document id → what is judged, with --by
 	snap       *index.Snapshot
 }
 
@@ -105,11 +115,11 @@ func (c *evalCmd) Run(ctx context.Context, e *env) (err error) {
 			return usagef("--fields %q: want title, text or both", f)
 		}
 	}
-	v := &evaluation{c: c, mode: c.Mode}
-	if v.collection, err = bench.OpenCollection(c.Data); err != nil {
+	v := &evaluation{c: c}
+	if v.collection, v.only, err = c.openCollection(); err != nil {
 		return err
 	}
-	if v.analyzer, err = c.chooseAnalyzer(v.collection); err != nil {
+	if v.analyzer, err = c.chooseAnalyzer(v.collection, v.only); err != nil {
 		return err
 	}
 	if c.Cross != "" {
@@ -129,7 +139,6 @@ func (c *evalCmd) Run(ctx context.Context, e *env) (err error) {
 
 // run builds the index and measures.
 func (v *evaluation) run(ctx context.Context, e *env) (err error) {
-	c := v.c
 	dir, remove, err := tempDir("")
 	if err != nil {
 		return err
@@ -144,7 +153,18 @@ func (v *evaluation) run(ctx context.Context, e *env) (err error) {
 		return err
 	}
 	defer v.snap.Close()
-	config := bench.EvalConfig{Set: v.collection.Name, Mode: v.mode, Docs: n, Queries: v.collection.Queries, Qrels: v.collection.Qrels,
+	for _, v.mode = range v.modes {
+		if err := v.measure(ctx, e, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// measure runs the queries in one mode.
+func (v *evaluation) measure(ctx context.Context, e *env, docs int) (err error) {
+	c := v.c
+	config := bench.EvalConfig{Set: v.collection.Name, Mode: v.mode, Docs: docs, Queries: v.collection.Queries, Qrels: v.collection.Qrels,
 		Depth: c.Depth, Search: v.search, Tag: engineName}
 	if c.RunFile != "" {
 		f, err := os.Create(c.RunFile)
@@ -183,10 +203,15 @@ func (v *evaluation) cross() error {
 func (v *evaluation) chooseMode() error {
 	c := v.c
 	files := c.Vectors != "" || c.QueryVectors != ""
-	if v.mode == "auto" {
-		if v.mode = "keyword"; files || c.Embed != "" {
-			v.mode = "hybrid"
+	mode := c.Mode
+	if mode == "auto" {
+		if mode = "keyword"; files || c.Embed != "" {
+			mode = "hybrid"
 		}
+	}
+	v.modes = []string{mode}
+	if mode == "all" {
+		v.modes = []string{"keyword", "vector", "hybrid"}
 	}
 	switch {
 	case files && c.Embed != "":
@@ -197,11 +222,17 @@ func (v *evaluation) chooseMode() error {
 		return usagef("--rerank %s needs the model of --embed", c.Rerank)
 	case c.Cache != "" && c.Embed == "":
 		return usagef("--cache is for --embed")
-	case v.mode != "keyword" && c.Embed == "" && (c.Vectors == "" || c.QueryVectors == ""):
-		return usagef("--mode %s needs --vectors and --query-vectors, or --embed", v.mode)
+	case mode != "keyword" && c.Embed == "" && (c.Vectors == "" || c.QueryVectors == ""):
+		return usagef("--mode %s needs --vectors and --query-vectors, or --embed", mode)
+	case mode == "all" && c.RunFile != "":
+		return usagef("--run takes one mode")
+	case len(v.only) > 0 && files:
+		return usagef("--only needs --embed: the vectors are of the whole corpus")
 	}
 	return nil
 }
+
+func (v *evaluation) needsVectors() bool { return v.modes[0] != "keyword" || len(v.modes) > 1 }
 
 func (v *evaluation) close(e *env) error {
 	if v.model == nil {
@@ -215,7 +246,7 @@ func (v *evaluation) readVectors(ctx context.Context, e *env) (err error) {
 	if c.Embed != "" {
 		return v.embed(ctx, e)
 	}
-	if v.mode == "keyword" {
+	if !v.needsVectors() {
 		return nil
 	}
 	if v.docs, err = bench.ReadVectors(c.Vectors, c.Dim); err != nil {
@@ -251,7 +282,7 @@ func (v *evaluation) embed(ctx context.Context, e *env) (err error) {
 		v.texts = map[string]string{}
 	}
 	var docs, queries []string
-	for d, err := range v.collection.Documents() {
+	for d, err := range documents(v.collection, v.only) {
 		if err != nil {
 			return err
 		}
@@ -260,7 +291,7 @@ func (v *evaluation) embed(ctx context.Context, e *env) (err error) {
 			v.texts[d.ID] = docs[len(docs)-1]
 		}
 	}
-	if v.mode == "keyword" {
+	if !v.needsVectors() {
 		return nil
 	}
 	v.rows = map[string]int{}
@@ -319,7 +350,7 @@ func (v *evaluation) build(ctx context.Context, dir string) (_ *index.Index, n i
 		}
 	}()
 	b := index.NewBatch()
-	for d, err := range v.collection.Documents() {
+	for d, err := range documents(v.collection, v.only) {
 		if err != nil {
 			return nil, 0, err
 		}
@@ -331,6 +362,9 @@ func (v *evaluation) build(ctx context.Context, dir string) (_ *index.Index, n i
 			doc.Vectors = map[string][]float32{vectorField: v.docs.Row(n)}
 		}
 		b.Put(doc)
+		if err := v.group(d); err != nil {
+			return nil, 0, err
+		}
 		if n++; b.Len() == 10_000 {
 			if err := ix.Apply(ctx, b); err != nil {
 				return nil, 0, err
@@ -342,6 +376,38 @@ func (v *evaluation) build(ctx context.Context, dir string) (_ *index.Index, n i
 		return nil, 0, err
 	}
 	return ix, n, ix.Merge(ctx, 1)
+}
+
+// group notes what a document is judged as.
+func (v *evaluation) group(d bench.Document) error {
+	if v.c.By == "" {
+		return nil
+	}
+	of, ok := d.Metadata[v.c.By].(string)
+	if !ok || of == "" {
+		return fmt.Errorf("%s: document %q: --by %s: its metadata has no such text", v.collection.CorpusFile, d.ID, v.c.By)
+	}
+	if v.groups == nil {
+		v.groups = map[string]string{}
+	}
+	v.groups[d.ID] = of
+	return nil
+}
+
+// grouped ranks what is judged, each at the place of its best document.
+func (v *evaluation) grouped(hits []bench.Ranked) []bench.Ranked {
+	if v.groups == nil {
+		return hits
+	}
+	seen := map[string]bool{}
+	out := hits[:0]
+	for _, h := range hits {
+		if h.ID = v.groups[h.ID]; !seen[h.ID] {
+			seen[h.ID] = true
+			out = append(out, h)
+		}
+	}
+	return out
 }
 
 func (v *evaluation) text(d bench.Document) string {
@@ -376,10 +442,12 @@ func (v *evaluation) search(ctx context.Context, q bench.Query, depth int) ([]be
 	for i := range r.Hits {
 		out[i] = bench.Ranked{ID: r.Hits[i].ID, Score: r.Hits[i].Score}
 	}
-	if v.reranker == nil {
-		return out, nil
+	if v.reranker != nil {
+		if err := v.rerank(ctx, q.Text, out); err != nil {
+			return nil, err
+		}
 	}
-	return out, v.rerank(ctx, q.Text, out)
+	return v.grouped(out), nil
 }
 
 // rerankTop is how many hits are reranked.
@@ -401,107 +469,4 @@ func (v *evaluation) rerank(ctx context.Context, query string, hits []bench.Rank
 		hits[i].ID = top[r.Index].ID
 	}
 	return nil
-}
-
-// chooseAnalyzer takes the flags, or the folder's name, or the corpus.
-func (c *evalCmd) chooseAnalyzer(collection *bench.Collection) (string, error) {
-	if c.Lang != "" || c.Analyzer != "auto" {
-		name := c.Analyzer
-		if c.Lang != "" && name == "auto" {
-			name = ""
-		}
-		return analyzerFlag(name, c.Lang)
-	}
-	if code := collection.Name; (len(code) == 2 || len(code) == 3) && !hasQrels(c.Data) {
-		return analysis.ForLanguage(code).Name(), nil
-	}
-	return guessAnalyzer(collection)
-}
-
-// hasQrels tells whether a folder has judgements of its own.
-func hasQrels(dir string) bool {
-	for _, pattern := range []string{"qrels.tsv*", filepath.Join("qrels", "test.tsv*")} {
-		if found, err := filepath.Glob(filepath.Join(dir, pattern)); err == nil && len(found) > 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// guessAnalyzer goes by a sample of the corpus, and by the queries where that
-// tells nothing: some corpora come with their stop words taken out.
-func guessAnalyzer(collection *bench.Collection) (string, error) {
-	const sample = 200
-	var words []string
-	n := 0
-	for d, err := range collection.Documents() {
-		if err != nil {
-			return "", err
-		}
-		words = append(words, strings.Fields(d.Text)...)
-		if n++; n == sample {
-			break
-		}
-	}
-	name, err := guessByWords(words)
-	if name != "" || err != nil {
-		return name, err
-	}
-	words = words[:0]
-	for _, q := range collection.Queries {
-		words = append(words, strings.Fields(q.Text)...)
-	}
-	name, err = guessByWords(words)
-	return cmp.Or(name, "standard"), err
-}
-
-// guessByWords tells a language: kana is Japanese, other text that is mostly Han
-// is Chinese; else it is the one whose stop words are the largest part of the
-// words, and "" when none are a tenth.
-func guessByWords(words []string) (string, error) {
-	if name := guessByScript(words); name != "" {
-		return name, nil
-	}
-	best, most := "", len(words)/10
-	for _, name := range analysis.Names() {
-		a, err := analysis.New(name)
-		if err != nil {
-			return "", err
-		}
-		stops := 0
-		for _, w := range words {
-			if a.IsStopWord(w) {
-				stops++
-			}
-		}
-		if stops > most {
-			best, most = name, stops
-		}
-	}
-	return best, nil
-}
-
-// guessByScript tells the languages that are written without spaces.
-func guessByScript(words []string) string {
-	kana, han, letters := 0, 0, 0
-	for _, w := range words {
-		for _, r := range w {
-			switch {
-			case unicode.In(r, unicode.Hiragana, unicode.Katakana):
-				kana++
-			case unicode.Is(unicode.Han, r):
-				han++
-			case !unicode.IsLetter(r):
-				continue
-			}
-			letters++
-		}
-	}
-	switch {
-	case kana*20 > letters:
-		return analysis.ForLanguage("ja").Name()
-	case han*3 > letters:
-		return analysis.ForLanguage("zh").Name()
-	}
-	return ""
 }

@@ -132,27 +132,113 @@ func TestEval(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
+	// All three modes on one index, a line each.
+	lines := decodeLines(t, ok(t, "eval", "--data", dir, "--mode", "all", "--vectors", v, "--query-vectors", v, "--lang", "en", "--json"))
+	if len(lines) != 3 || lines[0]["mode"] != "keyword" || lines[1]["mode"] != "vector" || lines[2]["mode"] != "hybrid" {
+		t.Errorf("%v", lines)
+	}
+	fails(t, exitUsage, "one mode", "eval", "--data", dir, "--mode", "all", "--vectors", v, "--query-vectors", v, "--run", run)
 	fails(t, exitUsage, "needs --vectors", "eval", "--data", dir, "--mode", "vector")
 	fails(t, exitUsage, "--fields", "eval", "--data", dir, "--fields", "body")
 	fails(t, exitFailed, "corpus.jsonl", "eval", "--data", t.TempDir())
 }
 
-func TestDemo(t *testing.T) {
-	if testing.Short() {
-		t.Skip("indexes all of GOROOT")
+// One language of a corpus of several, chunks judged as their pages, and the
+// queries of another language with judgements of their own.
+func TestEvalSelection(t *testing.T) {
+	dir := t.TempDir()
+	for name, content := range map[string]string{
+		"corpus.jsonl": "{\"id\":\"never\",\"text\":\"read\"}\n",
+		"chunks.jsonl": `{"id":"en/a#0","text":"a pump for water","metadata":{"lang":"en","doc":"en/a","tags":["x","y"]}}
+{"id":"en/b#0","text":"water and water, a pump","metadata":{"lang":"en","doc":"en/b"}}
+{"id":"en/a#1","text":"pump water, water pump","metadata":{"lang":"en","doc":"en/a"}}
+{"id":"de/a#0","text":"eine pump im water","metadata":{"lang":"de","doc":"de/a"}}
+`,
+		"queries.jsonl":   `{"id":"en:1","text":"water pump","metadata":{"lang":"en"}}` + "\n" + `{"id":"de:1","text":"pump","metadata":{"lang":"de"}}` + "\n",
+		"qrels.tsv":       "en:1\ten/a\t1\nde:1\tde/a\t1\n",
+		"qrels.cross.tsv": "de:1\ten/b\t1\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o666); err != nil {
+			t.Fatal(err)
+		}
 	}
+	base := []string{"eval", "--data", dir, "--corpus", "chunks.jsonl", "--by", "doc", "--json", "--analyzer", "standard"}
+	r := decode[evalReport](t, ok(t, append(base, "--only", "lang=en")...))
+	if r.Docs != 3 || r.EvalReport.Queries != 1 || r.MRR10 != 1 || r.Recall100 != 1 {
+		t.Errorf("%+v", r)
+	}
+	if r := decode[evalReport](t, ok(t, append(base, "--only", "tags=y", "--only-query", "lang=en")...)); r.Docs != 1 || r.MRR10 != 1 {
+		t.Errorf("%+v", r)
+	}
+	if r := decode[evalReport](t, ok(t, append(base, "--only", "lang=en", "--only-query", "lang=de", "--qrels", "qrels.cross.tsv")...)); r.EvalReport.Queries != 1 || r.MRR10 != 0.5 {
+		t.Errorf("%+v: two chunks of one page count once", r)
+	}
+	fails(t, exitFailed, "--by page", "eval", "--data", dir, "--corpus", "chunks.jsonl", "--by", "page")
+	fails(t, exitUsage, "KEY=VALUE", "eval", "--data", dir, "--only", "lang")
+}
+
+// partOfGOROOT copies some packages of the Go installation: all of them take
+// long to embed.
+func partOfGOROOT(t *testing.T) string {
+	t.Helper()
 	root := build.Default.GOROOT
 	if _, err := os.Stat(filepath.Join(root, "src", "fmt")); err != nil {
 		t.Skip("no GOROOT with sources")
 	}
+	part := t.TempDir()
+	for _, name := range []string{"src/fmt", "src/flag", "src/io", "src/sync", "src/slices", "src/sort", "src/net/http", "api"} {
+		to := filepath.Join(part, filepath.FromSlash(name))
+		if err := os.MkdirAll(to, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		from := filepath.Join(root, filepath.FromSlash(name))
+		entries, err := os.ReadDir(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			if e.IsDir() {
+				continue
+			}
+			data, err := os.ReadFile(filepath.Join(from, e.Name()))
+			if err == nil {
+				err = os.WriteFile(filepath.Join(to, e.Name()), data, 0o666)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	version, err := os.ReadFile(filepath.Join(root, "VERSION"))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(part, "VERSION"), version, 0o666)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return part
+}
+
+func TestDemo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("embeds a part of GOROOT")
+	}
+	root := partOfGOROOT(t)
 	dir := t.TempDir()
 	out := ok(t, "demo", "--goroot", root, "--dir", dir)
-	for _, want := range []string{"$ quarry demo ReadAll", "io.ReadAll  (func, since Go 1.16)", "slices.Sort", "net/http.Server.Shutdown", "kind: "} {
+	for _, want := range []string{"$ quarry demo ReadAll", "io.ReadAll  (func, since Go 1.16)", "slices.Sort", "flag.Parse", "sync.Once", "kind: "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
 	for query, want := range map[string]string{"ReadAll": "io.ReadAll", "readall": "io.ReadAll", "http client do": "net/http.Client.Do", "max bytes reader": "net/http.MaxBytesReader"} {
+		r := decode[index.Results](t, ok(t, "demo", query, "--mode", "keyword", "--goroot", root, "--dir", dir, "--json", "-k", "3"))
+		if !strings.Contains(ids(r), want) {
+			t.Errorf("%s: %s, want %s", query, ids(r), want)
+		}
+	}
+	// By meaning: no word of the question stands in the answer.
+	for query, want := range map[string]string{"eine Funktion nur einmal ausführen": "sync.Once", "run something only once": "sync.Once", "parse command line arguments": "flag.Parse"} {
 		r := decode[index.Results](t, ok(t, "demo", query, "--goroot", root, "--dir", dir, "--json", "-k", "3"))
 		if !strings.Contains(ids(r), want) {
 			t.Errorf("%s: %s, want %s", query, ids(r), want)
