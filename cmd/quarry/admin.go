@@ -88,7 +88,7 @@ type backupCmd struct {
 }
 
 func (backupCmd) Help() string {
-	return `The copy is an index of its own, verified before the command ends. Segments are hard links where the file system can. The index is opened read-only: the copy is of the moment of opening, and a writer may go on. The record of the model of an index imported with --embed (DIR.embed.json) is copied too.
+	return `The copy is an index of its own, verified before the command ends. Segments are hard links where the file system can. The index is opened read-only: the copy is of the moment of opening, and a writer may go on. The record of the model of an index imported with --embed (DIR.embed.json) is copied too, not the cache of its embeddings (DIR.embeddings), which only saves time.
 
     quarry backup idx backups/monday`
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/quarrysearch/quarry/bm25/analysis"
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/models"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/show"
 	"github.com/quarrysearch/quarry/index"
 	"github.com/quarrysearch/quarry/index/segment"
@@ -24,16 +25,18 @@ type inspectCmd struct {
 func (inspectCmd) Help() string {
 	return `Opens the index read-only and reads counts, not data.
 
---json prints {"dir", "schema", "stats": {"generation", "documents", "deleted", "segments", "mutable_bytes", "wal_bytes", "fields"}, "open_ms", "files": [{"name", "bytes", "docs", "deleted", "text": [{"field", "docs", "terms", "tokens", "postings"}], "vectors": [{"field", "vectors", "dim", "metric", "graph", "m", "ef_construction", "levels", "hot_bytes", "curve": [{"ef", "recall", "distances"}]}], "sections": [{"name", "offset", "bytes"}]}]}.`
+--json prints {"dir", "schema", "model", "stats": {"generation", "documents", "deleted", "segments", "mutable_bytes", "wal_bytes", "fields"}, "open_ms", "files": [{"name", "bytes", "docs", "deleted", "text": [{"field", "docs", "terms", "tokens", "postings"}], "vectors": [{"field", "vectors", "dim", "metric", "graph", "m", "ef_construction", "levels", "hot_bytes", "curve": [{"ef", "recall", "distances"}]}], "sections": [{"name", "offset", "bytes"}]}]}.`
 }
 
 // inspection is what inspect found.
 type inspection struct {
-	Dir    string        `json:"dir"`
-	OpenMs float64       `json:"open_ms"`
-	Schema index.Schema  `json:"schema"`
-	Stats  index.Stats   `json:"stats"`
-	Files  []segmentFile `json:"files"`
+	Dir    string       `json:"dir"`
+	OpenMs float64      `json:"open_ms"`
+	Schema index.Schema `json:"schema"`
+	// Model is what the vectors were made by, where import --embed made them.
+	Model *models.Record `json:"model,omitempty"`
+	Stats index.Stats    `json:"stats"`
+	Files []segmentFile  `json:"files"`
 }
 
 // segmentFile is a segment, opened beside the index for its counts.
@@ -92,6 +95,9 @@ func (c *inspectCmd) Run(e *env) error {
 	in.OpenMs = round(float64(time.Since(start))/float64(time.Millisecond), 3)
 	defer ix.Close() // opened for reading: nothing to lose
 	in.Schema = ix.Schema()
+	if in.Model, err = recordOf(c.Dir, &in.Schema); err != nil {
+		return err
+	}
 	if in.Stats, err = ix.Stats(); err != nil {
 		return err
 	}
@@ -182,6 +188,9 @@ func (in *inspection) print(b *strings.Builder, e *env, sections bool) {
 	st := &in.Stats
 	fmt.Fprintf(b, "%s: %d documents, %d deleted, generation %d, opened in %.1f ms\n", in.Dir, st.Documents, st.Deleted, st.Generation, in.OpenMs)
 	fmt.Fprintf(b, "log %s, mutable segment %s\n\n", show.Bytes(st.WALBytes), show.Bytes(st.MutableBytes))
+	if m := in.Model; m != nil {
+		fmt.Fprintf(b, "vectors of %s by %s\n\n", show.Line(m.Field, 60), show.Line(m.Model.Name, 100))
+	}
 	rows := [][]string{{"FIELD", "KIND", "TYPE", "DOCUMENTS"}}
 	for _, f := range st.Fields {
 		rows = append(rows, []string{show.Line(f.Name, 60), f.Kind, f.Type, strconv.Itoa(f.Documents)})
