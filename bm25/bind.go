@@ -315,7 +315,7 @@ func (b *binder) bindTerms(q Terms) (*node, int64, error) {
 	if q.MinimumShouldMatch < 0 || q.Operator > And {
 		return nil, 0, storage.Invalidf("query: MinimumShouldMatch %d, operator %d", q.MinimumShouldMatch, q.Operator)
 	}
-	words, boosts, err := distinctWords(q.Words, len(fields))
+	words, boosts, repeated, err := distinctWords(q.Words, len(fields))
 	if err != nil {
 		return nil, 0, err
 	}
@@ -336,7 +336,11 @@ func (b *binder) bindTerms(q Terms) (*node, int64, error) {
 			if err != nil {
 				return nil, 0, err
 			}
-			kid, s, err := b.leaf(leaf{field: f, terms: []int{t}, idf: b.idf(t), boost: weights[k] * boosts[i]})
+			l := leaf{field: f, terms: []int{t}, idf: b.idf(t), boost: weights[k] * boosts[i]}
+			if repeated[i] { // thousands of times is text, no mistake: the weight stops growing
+				l.boost = min(l.boost, maxWeight/l.idf)
+			}
+			kid, s, err := b.leaf(l)
 			if err != nil {
 				return nil, 0, err
 			}
@@ -357,8 +361,8 @@ func (b *binder) bindTerms(q Terms) (*node, int64, error) {
 }
 
 // distinctWords resolves words to one term a field, without those that have
-// none, and joins equal ones.
-func distinctWords(words []Word, fields int) (terms [][][]byte, boosts []float64, err error) {
+// none, and joins equal ones, whose boosts add up.
+func distinctWords(words []Word, fields int) (terms [][][]byte, boosts []float64, repeated []bool, err error) {
 	at := map[string]int{}
 	for _, w := range words {
 		boost := w.Boost
@@ -366,7 +370,7 @@ func distinctWords(words []Word, fields int) (terms [][][]byte, boosts []float64
 			boost = 1
 		}
 		if !(boost > 0) || math.IsInf(boost, 0) {
-			return nil, nil, storage.Invalidf("query: boost %v of a word", w.Boost)
+			return nil, nil, nil, storage.Invalidf("query: boost %v of a word", w.Boost)
 		}
 		word := make([][]byte, fields)
 		var key []byte
@@ -374,7 +378,7 @@ func distinctWords(words []Word, fields int) (terms [][][]byte, boosts []float64
 		for k := range fields {
 			t, err := inField(w.Terms, k, fields)
 			if err != nil {
-				return nil, nil, err
+				return nil, nil, nil, err
 			}
 			word[k] = t
 			some = some || t != nil
@@ -388,13 +392,15 @@ func distinctWords(words []Word, fields int) (terms [][][]byte, boosts []float64
 		}
 		if i, ok := at[string(key)]; ok {
 			boosts[i] += boost
+			repeated[i] = true
 			continue
 		}
 		at[string(key)] = len(terms)
 		terms = append(terms, word)
 		boosts = append(boosts, boost)
+		repeated = append(repeated, false)
 	}
-	return terms, boosts, nil
+	return terms, boosts, repeated, nil
 }
 
 func (b *binder) bindPhrase(q Phrase) (*node, int64, error) {

@@ -191,6 +191,24 @@ func TestManyWordsDoNotOverflow(t *testing.T) {
 	}
 }
 
+// A query that says one word thousands of times is text that somebody pasted:
+// the word's weight stops growing where a contribution is full.
+func TestRepeatedWordsAreNoError(t *testing.T) {
+	_, f := buildField(t, map[uint32]text{1: {"a", "b"}, 2: {"b"}}, 10)
+	q := Terms{Fields: []FieldBoost{{"f", 1}}, Words: Words("a")}
+	for range 16_000 {
+		q.Words = append(q.Words, Words("b")...)
+	}
+	if _, hits := search1(t, []SegmentFields{{"f": f}}, q); len(hits) != 2 {
+		t.Fatalf("%v", hits)
+	}
+	q.Words = Words("b")
+	q.Words[0].Boost = 1e9 // asked for, not pasted
+	if _, err := Bind(q, []SegmentFields{{"f": f}}, nil); !errors.Is(err, storage.ErrInvalid) {
+		t.Error(err)
+	}
+}
+
 func TestWarmSearchAllocatesNothing(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	w := newWorld(t, rng, 20000, 500, 10)
