@@ -1,4 +1,4 @@
-//go:build !amd64 || purego
+//go:build (!amd64 && !arm64) || purego
 
 package simd
 
@@ -6,8 +6,6 @@ import "unsafe"
 
 // Level names the instruction set in use: "go".
 func Level() string { return "go" }
-
-func dotU8S8(code []byte, q []int8) int32 { return dotU8S8Ref(code, q) }
 
 func dotU8S8Gather(q []int8, codes []byte, stride int, ids []uint32, out []int32) {
 	dotU8S8GatherRef(q, codes, stride, ids, out)
@@ -24,10 +22,6 @@ func distanceGather(q []int8, f *Form, codes []byte, ids []uint32, out []float32
 func distanceScan(q []int8, f *Form, codes []byte, out []float32) {
 	distanceScanRef(q, f, codes, out)
 }
-
-func dotF32(a, b []float32) float32 { return dotF32Ref(a, b) }
-
-func l2F32(a, b []float32) float32 { return l2F32Ref(a, b) }
 
 func dotF32Gather(q, base []float32, ids []uint32, out []float32) {
 	dotF32GatherRef(q, base, ids, out)

@@ -73,7 +73,7 @@ func TestMulU8S8Extremes(t *testing.T) {
 		const k = 1536
 		for _, u := range []byte{0, 127, 128, 255} {
 			for _, v := range []int8{-128, -127, 127} {
-				w := &Weights{K: k, N: 32, Packed: slices.Repeat([]int8{v}, 32*k), Sums: make([]int32, 32),
+				w := &Weights{K: k, N: 32, Packed: slices.Repeat([]int8{v}, 32*k), Sums: slices.Repeat([]int32{k * int32(v)}, 32),
 					Scale: slices.Repeat([]float32{1}, 32), Bias: make([]float32, 32)}
 				a := &Rows{K: k, Codes: bytes.Repeat([]byte{u}, 4*k), Scale: []float32{1, 1, 1, 1}, Zero: make([]int32, 4)}
 				out := make([]float32, 4*32)

@@ -12,21 +12,21 @@ import (
 	"unsafe"
 )
 
-// faultAddr runs f and returns the address of the memory fault in it, 0 for
-// none. f runs in a goroutine of its own, as a query does.
+// faultAddr runs f and returns the address of the memory fault in it: 0 for
+// none, 1 for one whose address the system did not tell. f runs in a goroutine
+// of its own, as a query does.
 func faultAddr(f func()) uintptr {
 	addr := make(chan uintptr)
 	go func() {
 		defer func() {
-			fault, ok := recover().(interface {
-				runtime.Error
-				Addr() uintptr
-			})
-			if !ok {
+			switch fault := recover().(type) {
+			case interface{ Addr() uintptr }:
+				addr <- fault.Addr()
+			case runtime.Error:
+				addr <- 1
+			default:
 				addr <- 0
-				return
 			}
-			addr <- fault.Addr()
 		}()
 		defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 		f()
@@ -70,10 +70,16 @@ func TestFaultIsRecoverable(t *testing.T) {
 		"DotF32Gather":   func() { DotF32Gather(qf, floats, 100, idsF, make([]float32, 5)) },
 		"L2F32Gather":    func() { L2F32Gather(qf, floats, 100, idsF, make([]float32, 5)) },
 	}
+	// Emulators may catch a fault without telling its place (qemu-user 7.2).
+	told := faultAddr(func() { sink = floats[page/4] }) == uintptr(unsafe.Pointer(&data[page]))
+	if !told {
+		t.Log("this system does not tell the address of a fault")
+	}
 	eachLevel(t, func(t *testing.T) {
 		for name, f := range kernels {
-			off := int64(faultAddr(f)) - int64(uintptr(unsafe.Pointer(&data[0])))
-			if off < int64(page) || off >= int64(len(data)) {
+			addr := faultAddr(f)
+			off := int64(addr) - int64(uintptr(unsafe.Pointer(&data[0])))
+			if addr == 0 || told && (off < int64(page) || off >= int64(len(data))) {
 				t.Errorf("%s: fault at offset %d, want one in [%d, %d)", name, off, page, len(data))
 			}
 		}
@@ -83,18 +89,25 @@ func TestFaultIsRecoverable(t *testing.T) {
 	})
 }
 
-// Arrays that end where readable memory ends: no kernel may read past them.
-func TestNoReadPastTheEnd(t *testing.T) {
+// guarded is memory that ends where readable memory ends.
+func guarded(t *testing.T, n int) []byte {
+	t.Helper()
 	page := os.Getpagesize()
-	data, err := syscall.Mmap(-1, 0, 3*page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	n = (n + page - 1) / page * page
+	data, err := syscall.Mmap(-1, 0, n+page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer syscall.Munmap(data)
-	if err := syscall.Mprotect(data[2*page:], syscall.PROT_NONE); err != nil {
+	t.Cleanup(func() { syscall.Munmap(data) })
+	if err := syscall.Mprotect(data[n:], syscall.PROT_NONE); err != nil {
 		t.Fatal(err)
 	}
-	data = data[: 2*page : 2*page]
+	return data[:n:n]
+}
+
+// No kernel may read past the end of its arrays.
+func TestNoReadPastTheEnd(t *testing.T) {
+	data := guarded(t, 8192)
 	floats := unsafe.Slice((*float32)(unsafe.Pointer(&data[0])), len(data)/4)
 	eachLevel(t, func(t *testing.T) {
 		for n := 1; n <= 300; n++ {
@@ -120,6 +133,42 @@ func TestNoReadPastTheEnd(t *testing.T) {
 					t.Fatalf("%d rows of %d: read %d bytes past the end", rows, n, a-uintptr(unsafe.Pointer(&data[0]))-uintptr(len(data)))
 				}
 			}
+		}
+	})
+}
+
+// The same of the encoder's kernels. The operands share the end of one array:
+// it is read and written at places, not for answers.
+func TestEncoderStaysInside(t *testing.T) {
+	const rows, k, n = 24, 48, 96
+	data := guarded(t, 4*rows*n)
+	words := func(n int) []float32 { return Words[float32](data[len(data)-4*n:]) }
+	ints := func(n int) []int32 { return Words[int32](data[len(data)-4*n:]) }
+	codes := func(n int) []byte { return data[len(data)-n:] }
+	w := &Weights{K: k, N: n, Packed: Int8s(codes(n * k)), Sums: ints(n), Scale: words(n), Bias: words(n)}
+	a := &Rows{K: k, Codes: codes(rows * k), Scale: words(rows), Zero: ints(rows)}
+	eachLevel(t, func(t *testing.T) {
+		addr := faultAddr(func() {
+			for m := GemmRows; m <= rows; m += GemmRows {
+				MulU8S8(a, rows-m, m, w, words(rows*n), n)
+			}
+			for rows := 1; rows <= 9; rows++ {
+				for _, n := range []int{16, 32, 48} {
+					MulF32(words(rows*3), 3, words(3*n), n, words(rows*n), n, rows, 3, n)
+				}
+			}
+			for n := 16; n <= 80; n += 16 {
+				x := words(n)
+				ResidualRow(x, codes(n), 1, 3, x)
+				QuantizeRow(x, codes(n))
+				AddRow(x, x)
+				AddLayerNorm(x, x, x, x, 1)
+				GELU(x)
+				SoftmaxRow(x, 1)
+			}
+		})
+		if addr != 0 {
+			t.Fatalf("fault at %#x, the array ends at %#x", addr, uintptr(unsafe.Pointer(&data[0]))+uintptr(len(data)))
 		}
 	})
 }

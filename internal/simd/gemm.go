@@ -15,7 +15,8 @@ type Weights struct {
 	// (k/4)·128 + 4·c + k mod 4 of panel p is the weight of input k and
 	// column 32·p + c.
 	Packed []int8
-	// Sums are the sums of the columns of the matrix.
+	// Sums are the sums of the columns of the matrix. Kernels that have no
+	// product of unsigned and signed bytes count on them.
 	Sums []int32
 	// Scale and Bias of each column.
 	Scale, Bias []float32

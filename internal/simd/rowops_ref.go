@@ -71,7 +71,7 @@ func rowGELURef(x []float32) {
 	}
 }
 
-// Coefficients, highest power first. _asm/rowops.go has them too; the tests of
+// Coefficients, highest power first. _asm/coef has them too; the tests of
 // equality tie the two together.
 var (
 	erfNum = [...]float32{-2.72614225801306e-10, 2.77068142495902e-08, -2.10102402082508e-06,

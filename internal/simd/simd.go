@@ -10,8 +10,19 @@ const Block = 64
 // signed. It is exact while len(q) ≤ 65,536 (2^16·255·128 < 2^31). It panics
 // when code is shorter than q.
 func DotU8S8(code []byte, q []int8) int32 {
-	return dotU8S8(code[:len(q)], q)
+	code = code[:len(q)]
+	var out [1]int32
+	n := len(q) &^ (Block - 1)
+	if n > 0 {
+		dotU8S8Scan(q[:n], code[:n], n, out[:])
+	}
+	return out[0] + dotU8S8Ref(code[n:], q[n:])
 }
+
+// maxRows is the number of rows handed to one kernel: assembly is not
+// preempted, and the garbage collector must be able to stop us within some
+// ten microseconds.
+const maxRows = 256
 
 // DotU8S8Gather sets out[i] to the dot product of q with the row ids[i] of
 // codes, for every i < len(ids). Rows lie stride bytes apart; a row's first
@@ -22,21 +33,27 @@ func DotU8S8(code []byte, q []int8) int32 {
 // shorter than ids.
 func DotU8S8Gather(q []int8, codes []byte, stride int, ids []uint32, out []int32) {
 	out = out[:len(ids)]
-	if len(ids) == 0 {
-		return
+	for len(ids) > maxRows {
+		dotU8S8Gather(q, codes, stride, ids[:maxRows], out[:maxRows])
+		ids, out = ids[maxRows:], out[maxRows:]
 	}
-	dotU8S8Gather(q, codes, stride, ids, out)
+	if len(ids) > 0 {
+		dotU8S8Gather(q, codes, stride, ids, out)
+	}
 }
 
 // DotU8S8Scan sets out[i] to the dot product of q with row first+i of codes,
 // for every i < n. The layout is that of DotU8S8Gather. It panics when the
 // rows are not all inside codes or out is shorter than n.
 func DotU8S8Scan(q []int8, codes []byte, stride, first, n int, out []int32) {
-	out = out[:n]
-	if n == 0 {
-		return
+	out, codes = out[:n], codes[first*stride:(first+n)*stride]
+	for len(out) > maxRows {
+		dotU8S8Scan(q, codes, stride, out[:maxRows])
+		codes, out = codes[maxRows*stride:], out[maxRows:]
 	}
-	dotU8S8Scan(q, codes[first*stride:(first+n)*stride], stride, out)
+	if len(out) > 0 {
+		dotU8S8Scan(q, codes, stride, out)
+	}
 }
 
 // A Form turns sums of DotU8S8 into distances. A row then ends with two
@@ -56,32 +73,49 @@ type Form struct {
 // as long as the query.
 func DistanceGather(q []int8, f *Form, codes []byte, ids []uint32, out []float32) {
 	out = out[:len(ids)]
-	if len(ids) == 0 {
-		return
+	for len(ids) > maxRows {
+		distanceGather(q, f, codes, ids[:maxRows], out[:maxRows])
+		ids, out = ids[maxRows:], out[maxRows:]
 	}
-	distanceGather(q, f, codes, ids, out)
+	if len(ids) > 0 {
+		distanceGather(q, f, codes, ids, out)
+	}
 }
 
 // DistanceScan is DotU8S8Scan with the sums turned into distances, for rows as
 // long as the query.
 func DistanceScan(q []int8, f *Form, codes []byte, first, n int, out []float32) {
-	out = out[:n]
-	if n == 0 {
-		return
+	out, codes = out[:n], codes[first*len(q):(first+n)*len(q)]
+	for len(out) > maxRows {
+		distanceScan(q, f, codes, out[:maxRows])
+		codes, out = codes[maxRows*len(q):], out[maxRows:]
 	}
-	distanceScan(q, f, codes[first*len(q):(first+n)*len(q)], out)
+	if len(out) > 0 {
+		distanceScan(q, f, codes, out)
+	}
 }
+
+// firstRow is the list of ids of a gather of one row.
+var firstRow [1]uint32
 
 // DotF32 returns Σ a[i]·b[i] over len(a) components in the order given in the
 // package comment. It panics when b is shorter than a.
 func DotF32(a, b []float32) float32 {
-	return dotF32(a, b[:len(a)])
+	var out [1]float32
+	if len(a) > 0 {
+		dotF32Gather(a, b[:len(a)], firstRow[:], out[:])
+	}
+	return out[0]
 }
 
 // L2F32 returns Σ (a[i]−b[i])² over len(a) components in the order given in
 // the package comment. It panics when b is shorter than a.
 func L2F32(a, b []float32) float32 {
-	return l2F32(a, b[:len(a)])
+	var out [1]float32
+	if len(a) > 0 {
+		l2F32Gather(a, b[:len(a)], firstRow[:], out[:])
+	}
+	return out[0]
 }
 
 // DotF32Gather sets out[i] to DotF32 of q and the row ids[i] of base, rows of
@@ -89,20 +123,26 @@ func L2F32(a, b []float32) float32 {
 // when q is shorter than dim or out shorter than ids. The caller has checked
 // that (ids[i]+1)·dim ≤ len(base).
 func DotF32Gather(q, base []float32, dim int, ids []uint32, out []float32) {
-	out = out[:len(ids)]
-	if len(ids) == 0 {
-		return
+	q, out = q[:dim], out[:len(ids)]
+	for len(ids) > maxRows {
+		dotF32Gather(q, base, ids[:maxRows], out[:maxRows])
+		ids, out = ids[maxRows:], out[maxRows:]
 	}
-	dotF32Gather(q[:dim], base, ids, out)
+	if len(ids) > 0 {
+		dotF32Gather(q, base, ids, out)
+	}
 }
 
 // L2F32Gather is DotF32Gather for L2F32.
 func L2F32Gather(q, base []float32, dim int, ids []uint32, out []float32) {
-	out = out[:len(ids)]
-	if len(ids) == 0 {
-		return
+	q, out = q[:dim], out[:len(ids)]
+	for len(ids) > maxRows {
+		l2F32Gather(q, base, ids[:maxRows], out[:maxRows])
+		ids, out = ids[maxRows:], out[maxRows:]
 	}
-	l2F32Gather(q[:dim], base, ids, out)
+	if len(ids) > 0 {
+		l2F32Gather(q, base, ids, out)
+	}
 }
 
 // Prefetch asks the processor to bring the cache line of 64 bytes at p near. p

@@ -42,8 +42,8 @@ func randomCodes(r *rand.Rand, n int) ([]byte, []int8) {
 func TestDotU8S8EveryLength(t *testing.T) {
 	eachLevel(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		c, q := randomCodes(r, 1100)
-		for n := 0; n <= 1000; n++ {
+		c, q := randomCodes(r, 1200)
+		for n := 0; n <= 1100; n++ {
 			for range 3 {
 				a, b := r.IntN(65), r.IntN(65)
 				got := DotU8S8(c[a:a+n+r.IntN(3)], q[b:b+n])
@@ -229,8 +229,8 @@ func TestFloatEveryLength(t *testing.T) {
 		t.Run(k.name, func(t *testing.T) {
 			eachLevel(t, func(t *testing.T) {
 				r := rand.New(rand.NewPCG(seed, 4))
-				a, b := randomFloats(r, 1100), randomFloats(r, 1100)
-				for n := 0; n <= 1000; n++ {
+				a, b := randomFloats(r, 1200), randomFloats(r, 1200)
+				for n := 0; n <= 1100; n++ {
 					i, j := r.IntN(17), r.IntN(17)
 					x, y := a[i:i+n], b[j:j+n]
 					got, want := k.one(x, y), k.ref(x, y)

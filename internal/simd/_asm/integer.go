@@ -4,6 +4,7 @@ import (
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
+	"github.com/quarrysearch/quarry/internal/simd/_asm/coef"
 )
 
 type mode int
@@ -74,7 +75,7 @@ func intKernel(k isa, m mode, distances bool, stride func() Op) {
 		if m == scan {
 			// In address order: lines of one row at a time would look to the
 			// hardware like four short streams.
-			ahead[r] = at(next, off, 4).Offset(scanAhead + 64*r)
+			ahead[r] = at(next, off, 4).Offset(coef.ScanAhead + 64*r)
 		}
 		PREFETCHT0(ahead[r])
 	}

@@ -15,19 +15,6 @@ import (
 	. "github.com/mmcloughlin/avo/build"
 )
 
-// prefetchRows is how many rows ahead of the one being read the gather kernels
-// ask for. BenchmarkDotU8S8Gather on Zen 4, rows of 64, 128, 448 and 832 bytes:
-// 4 ahead takes 8.2, 11.8, 30 and 53 ns a row, none 10.6, 15.9, 35 and 62, and
-// 8 or 12 ahead are slower than 4.
-const prefetchRows = 4
-
-// scanAhead is the distance in bytes at which the scan kernels prefetch, in
-// address order: the hardware sees four short streams in the four rows read
-// side by side and follows them badly. BenchmarkDotU8S8Scan on Zen 4, rows of
-// 128, 448 and 832 bytes: 4,096 ahead takes 4.7, 17 and 32 ns a row, none 4.6,
-// 33 and 77; 1,024 is too near, 8,192 a little worse.
-const scanAhead = 4096
-
 func main() {
 	ConstraintExpr("amd64,!purego")
 	for _, isa := range []isa{avx2{}, avx512{}} {

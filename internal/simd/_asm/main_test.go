@@ -8,27 +8,36 @@ import (
 	"testing"
 )
 
-// The checked-in assembly is what the generator writes.
+// The checked-in assembly is what the generators write.
 func TestGeneratedFilesAreCurrent(t *testing.T) {
-	dir := t.TempDir()
-	files := []string{"kernels_amd64.s", "stubs_amd64.go"}
-	cmd := exec.Command("go", "run", ".", "-pkg", "simd",
-		"-out", filepath.Join(dir, files[0]), "-stubs", filepath.Join(dir, files[1]))
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	for _, g := range []struct{ arch, command string }{{"amd64", "."}, {"arm64", "./arm64"}} {
+		t.Run(g.arch, func(t *testing.T) {
+			dir := t.TempDir()
+			asm, stubs := "kernels_"+g.arch+".s", "stubs_"+g.arch+".go"
+			cmd := exec.Command("go", "run", g.command, "-pkg", "simd",
+				"-out", filepath.Join(dir, asm), "-stubs", filepath.Join(dir, stubs))
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			for _, name := range []string{asm, stubs} {
+				sameFile(t, filepath.Join(dir, name), filepath.Join("..", name))
+			}
+		})
 	}
-	for _, name := range files {
-		got, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		want, err := os.ReadFile(filepath.Join("..", name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(afterHeader(got), afterHeader(want)) {
-			t.Errorf("%s is not what the generator writes: run go generate in internal/simd", name)
-		}
+}
+
+func sameFile(t *testing.T, generated, current string) {
+	t.Helper()
+	got, err := os.ReadFile(generated)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile(current)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(afterHeader(got), afterHeader(want)) {
+		t.Errorf("%s is not what the generator writes: run go generate in internal/simd", current)
 	}
 }
 

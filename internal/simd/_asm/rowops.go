@@ -7,6 +7,7 @@ import (
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
+	"github.com/quarrysearch/quarry/internal/simd/_asm/coef"
 )
 
 // The row kernels work on one row of floats whose length is a positive
@@ -288,28 +289,11 @@ func rowNormalize(k isa) {
 	RET()
 }
 
-// Coefficients of erf and exp: erfRef and expRef give their origin.
-var (
-	erfNum = []float32{-2.72614225801306e-10, 2.77068142495902e-08, -2.10102402082508e-06,
-		-5.69250639462346e-05, -7.34990630326855e-04, -2.95459980854025e-03, -1.60960333262415e-02}
-	erfDen = []float32{-1.45660718464996e-05, -2.13374055278905e-04, -1.68282697438203e-03,
-		-7.37332916720468e-03, -1.42647390514189e-02}
-	expPoly = []float32{1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1}
-)
-
-const (
-	erfMax  = 4
-	expMin  = -87
-	log2e   = 1.44269504088896341
-	ln2High = 0.693359375
-	ln2Low  = -2.12194440e-4
-)
-
 // horner evaluates a polynomial, highest coefficient first.
-func horner(x reg.VecVirtual, coef []float32, vec func() reg.VecVirtual) reg.VecVirtual {
+func horner(x reg.VecVirtual, coefs []float32, vec func() reg.VecVirtual) reg.VecVirtual {
 	p := vec()
-	VMOVUPS(constant(coef[0]), p)
-	for _, c := range coef[1:] {
+	VMOVUPS(constant(coefs[0]), p)
+	for _, c := range coefs[1:] {
 		VMULPS(x, p, p)
 		VADDPS(constant(c), p, p)
 	}
@@ -330,11 +314,11 @@ func rowGELU(k isa) {
 			v, t, t2 := vec(), vec(), vec()
 			VMOVUPS(at, v)
 			VMULPS(constant(math.Sqrt2/2), v, t)
-			VMINPS(constant(erfMax), t, t)
-			VMAXPS(constant(-erfMax), t, t)
+			VMINPS(constant(coef.ErfMax), t, t)
+			VMAXPS(constant(-coef.ErfMax), t, t)
 			VMULPS(t, t, t2)
-			p := horner(t2, erfNum, vec)
-			q := horner(t2, erfDen, vec)
+			p := horner(t2, coef.ErfNum, vec)
+			q := horner(t2, coef.ErfDen, vec)
 			VMULPS(t, p, p)
 			VDIVPS(q, p, p)
 			VADDPS(constant(1), p, p)
@@ -363,15 +347,15 @@ func rowExp(k isa) {
 			v, e, f, r := vec(), vec(), vec(), vec()
 			VMULPS(at, scale, v)
 			VSUBPS(top, v, v)
-			VMAXPS(constant(expMin), v, v)
-			VMULPS(constant(log2e), v, e)
+			VMAXPS(constant(coef.ExpMin), v, v)
+			VMULPS(constant(coef.Log2E), v, e)
 			VCVTPS2DQ(e, e)
 			VCVTDQ2PS(e, f)
-			VMULPS(constant(ln2High), f, r)
+			VMULPS(constant(coef.Ln2High), f, r)
 			VSUBPS(r, v, r)
-			VMULPS(constant(ln2Low), f, f)
+			VMULPS(constant(coef.Ln2Low), f, f)
 			VSUBPS(f, r, r)
-			p := horner(r, expPoly, vec)
+			p := horner(r, coef.ExpPoly, vec)
 			VMULPS(r, p, p)
 			VMULPS(r, p, p)
 			VADDPS(r, p, p)

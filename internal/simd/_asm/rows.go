@@ -7,6 +7,7 @@ import (
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
+	"github.com/quarrysearch/quarry/internal/simd/_asm/coef"
 )
 
 const (
@@ -88,7 +89,7 @@ func (s *rowSet) gatherAddresses(ids, left reg.Register, base string, step func(
 	}
 	for r := range group {
 		address(s.row[r], r)
-		address(s.ahead[r], r+prefetchRows)
+		address(s.ahead[r], r+coef.PrefetchRows)
 	}
 }
 
