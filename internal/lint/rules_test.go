@@ -39,14 +39,21 @@ var arrows = map[string][]string{
 	"knowledge/chunk":     {"storage", "bm25/analysis", "internal/invariants"},
 	"knowledge/embed":     {"storage", "internal/simd", "internal/invariants"},
 	"knowledge/rerank":    {"knowledge/embed", "storage", "internal/simd", "internal/invariants"},
+	"knowledge/aisearch":  {"knowledge/chunk", "knowledge/embed", "knowledge/rerank", "fusion", "storage", "internal/simd", "internal/invariants"},
+	"knowledge/catalog":   {"storage", "internal/invariants"},
+	"knowledge/chat":      {"knowledge/embed", "storage", "internal/invariants"},
+	"knowledge/research":  {"knowledge/chat", "bm25/analysis", "fusion", "storage", "internal/invariants"},
+	"knowledge/space":     {"knowledge", "knowledge/catalog", "knowledge/research", "knowledge/embed", "knowledge/rerank", "index", "index/filter", "fusion", "storage", "internal/invariants"},
+	"knowledge/workflow":  {"knowledge", "knowledge/aisearch", "knowledge/catalog", "knowledge/chat", "knowledge/chunk", "knowledge/embed", "knowledge/rerank", "knowledge/space", "index", "index/filter", "storage", "internal/invariants"},
 	"knowledge":           {"knowledge/parse", "knowledge/chunk", "knowledge/embed", "knowledge/rerank", "index", "index/filter", "bm25/analysis", "fusion", "storage", "internal/invariants"},
-	"bench":               {"knowledge", "index", "index/filter", "bm25", "bm25/analysis", "hnsw", "hnsw/quant", "fusion", "storage"},
-	"cmd":                 {"bench", "knowledge", "knowledge/parse", "knowledge/chunk", "knowledge/embed", "knowledge/rerank", "index", "index/filter", "bm25/analysis", "fusion", "storage", "internal/simd"},
+	"bench":               {"knowledge", "knowledge/aisearch", "knowledge/space", "index", "index/filter", "bm25", "bm25/analysis", "hnsw", "hnsw/quant", "fusion", "storage"},
+	"cmd":                 {"bench", "knowledge", "knowledge/aisearch", "knowledge/catalog", "knowledge/chat", "knowledge/research", "knowledge/space", "knowledge/workflow", "knowledge/parse", "knowledge/chunk", "knowledge/embed", "knowledge/rerank", "index", "index/filter", "bm25/analysis", "fusion", "storage", "internal/simd"},
 }
 
 // testArrows are what tests may import besides.
 var testArrows = map[string][]string{
-	"bm25": {"bm25/analysis"}, // real tokens
+	"bm25":            {"bm25/analysis"},                     // real tokens
+	"knowledge/space": {"knowledge/chunk", "knowledge/chat"}, // chunks of one line, models that count
 }
 
 // banned imports and why.
