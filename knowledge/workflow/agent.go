@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/quarrysearch/quarry/knowledge"
+	"github.com/quarrysearch/quarry/knowledge/chat"
 	"github.com/quarrysearch/quarry/knowledge/embed/service/call"
 	"github.com/quarrysearch/quarry/storage"
 )
@@ -16,7 +17,7 @@ import (
 // AgentOptions is the config of an ai-agent-node. The zero value of each field
 // stands for its default.
 type AgentOptions struct {
-	// Model; default that of the Chat.
+	// Model; default that of the chat.Model.
 	Model string
 	// SystemPrompt is a template; none is sent by default.
 	SystemPrompt string
@@ -94,27 +95,27 @@ type Answer struct {
 	// Notes tell of a context or an answer that was cut, and of markers that
 	// no source has.
 	Notes []string
-	Reply ChatReply
+	Reply chat.Reply
 }
 
 // Agent runs an ai-agent-node: it shows the model the search results, numbered
 // by source, and the user's prompt behind them, and writes answer and sources to
 // their variables. The retrieved text goes into the user's message, never into
 // the system prompt. Nil options are all defaults.
-func Agent(ctx context.Context, c Chat, o *AgentOptions, vars *Vars) (*Answer, error) {
+func Agent(ctx context.Context, c chat.Model, o *AgentOptions, vars *Vars) (*Answer, error) {
 	if o == nil {
 		o = &AgentOptions{}
 	}
 	if o.MaxContextChars < 0 || o.MaxTokens < 0 || o.Temperature != nil && !(*o.Temperature >= 0 && *o.Temperature <= 2) {
 		return nil, storage.Invalidf("max_context_chars %d, max_tokens %d: negative; or the temperature is not 0 to 2", o.MaxContextChars, o.MaxTokens)
 	}
-	r := ChatRequest{Model: o.Model, Temperature: o.Temperature, MaxTokens: o.MaxTokens}
+	r := chat.Request{Model: o.Model, Temperature: o.Temperature, MaxTokens: o.MaxTokens}
 	if o.SystemPrompt != "" {
 		system, err := render(o.SystemPrompt, vars)
 		if err != nil {
 			return nil, fmt.Errorf("system_prompt: %w", err)
 		}
-		r.Messages = append(r.Messages, Message{"system", system})
+		r.Messages = append(r.Messages, chat.Message{Role: "system", Content: system})
 	}
 	prompt := o.Prompt
 	if prompt == "" {
@@ -131,7 +132,7 @@ func Agent(ctx context.Context, c Chat, o *AgentOptions, vars *Vars) (*Answer, e
 	if found {
 		user = "Context:\n" + shown.Text + "\n\n" + user
 	}
-	r.Messages = append(r.Messages, Message{"user", user})
+	r.Messages = append(r.Messages, chat.Message{Role: "user", Content: user})
 	if c == nil {
 		return nil, fmt.Errorf("%w: there is no chat endpoint", ErrNotConfigured)
 	}
@@ -143,7 +144,7 @@ func Agent(ctx context.Context, c Chat, o *AgentOptions, vars *Vars) (*Answer, e
 		return nil, err
 	}
 	if len(reply.Text) > MaxTextBytes {
-		return nil, call.Replyf(chatName, "the answer has %d bytes, at most %d", len(reply.Text), MaxTextBytes)
+		return nil, call.Replyf(chat.Name, "the answer has %d bytes, at most %d", len(reply.Text), MaxTextBytes)
 	}
 	a := &Answer{Text: reply.Text, Sources: shown.Sources, Reply: reply}
 	a.note(&shown)

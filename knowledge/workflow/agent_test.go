@@ -7,58 +7,35 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/quarrysearch/quarry/knowledge/embed/service/call"
+	"github.com/quarrysearch/quarry/knowledge/chat"
 	"github.com/quarrysearch/quarry/storage"
 )
 
-func TestChat(t *testing.T) {
-	for name, h := range misbehave() {
-		c := chatServer(t, ChatOptions{Model: "m", Call: call.Options{Timeout: 200 * time.Millisecond}}, h)
-		_, err := c.Complete(bg, ChatRequest{Messages: []Message{{"user", "x"}}})
-		if code := CodeOf(err); err == nil || code == CodeInternal || code == CodeInvalid {
-			t.Errorf("%s: %s, %v", name, code, err)
-		}
-	}
-	for reply, want := range map[string]string{
-		`{"choices":[]}`:                                                                      `no "choices"`,
-		`{"error":{"message":"overloaded"}}`:                                                  "overloaded",
-		`{"choices":[{"message":{}}]}`:                                                        "empty",
-		`{"choices":[{"message":{"content":" \u200b"}}]}`:                                     "empty",
-		`{"choices":[{"message":{"content":null},"finish_reason":"tool_calls"}]}`:             "tool_calls",
-		`{"choices":[{"message":{"content":null,"refusal":"I can not"}}]}`:                    "I can not",
-		`{"choices":[{"message":{"content":["x"]}}]}`:                                         "want string",
-		`{"choices":[{"message":{"content":"` + strings.Repeat("x", 1+MaxTextBytes) + `"}}]}`: "at most",
-		strings.Repeat(" ", 1+6*MaxTextBytes):                                                 "more than",
-	} {
-		c := chatServer(t, ChatOptions{Model: "m"}, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, reply) })
-		if _, err := c.Complete(bg, ChatRequest{}); !errors.Is(err, call.ErrReply) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%.60s: %v", reply, err)
-		}
-	}
-	c := chatServer(t, ChatOptions{}, func(w http.ResponseWriter, _ *http.Request) {
+// An answer that the service has cut, and what it cost.
+func TestAgentReply(t *testing.T) {
+	c := chatServer(t, chat.Options{}, func(w http.ResponseWriter, _ *http.Request) {
 		io.WriteString(w, strings.Replace(answer("half an ans"), `"stop"`, `"length"`, 1))
 	})
-	if _, err := c.Complete(bg, ChatRequest{}); !errors.Is(err, storage.ErrInvalid) {
-		t.Errorf("no model: %v", err)
-	}
-	vars := newVars(t, map[string]any{"user_message": "q"})
-	a, err := Agent(bg, c, &AgentOptions{Model: "m"}, vars)
+	a, err := Agent(bg, c, &AgentOptions{Model: "m"}, newVars(t, map[string]any{"user_message": "q"}))
 	if err != nil || a.Text != "half an ans" || len(a.Notes) != 1 || a.Reply.PromptTokens != 7 || a.Reply.AnswerTokens != 3 || a.Reply.Model != "m-1" {
 		t.Errorf("%+v, %v", a, err)
+	}
+	// A client without an endpoint is the same as none.
+	if _, err := Agent(bg, (*chat.Client)(nil), &AgentOptions{Model: "m"}, newVars(t, map[string]any{"user_message": "q"})); CodeOf(err) != CodeNotConfigured {
+		t.Error(err)
 	}
 }
 
 func TestAgentContext(t *testing.T) {
-	var seen []Message
+	var seen []chat.Message
 	temperature := .5
-	c := chatFunc(func(r ChatRequest) (ChatReply, error) {
+	c := chatFunc(func(r chat.Request) (chat.Reply, error) {
 		seen = r.Messages
 		if *r.Temperature != temperature || r.MaxTokens != 9 {
 			t.Errorf("%+v", r)
 		}
-		return ChatReply{Text: "ok"}, nil
+		return chat.Reply{Text: "ok"}, nil
 	})
 	vars := newVars(t, map[string]any{"user_message": "q"})
 	o := AgentOptions{Temperature: &temperature, MaxTokens: 9}
@@ -88,6 +65,6 @@ func TestAgentContext(t *testing.T) {
 }
 
 // chatFunc is a chat of any behavior.
-type chatFunc func(r ChatRequest) (ChatReply, error)
+type chatFunc func(r chat.Request) (chat.Reply, error)
 
-func (f chatFunc) Complete(_ context.Context, r ChatRequest) (ChatReply, error) { return f(r) }
+func (f chatFunc) Complete(_ context.Context, r chat.Request) (chat.Reply, error) { return f(r) }

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/quarrysearch/quarry/knowledge"
+	"github.com/quarrysearch/quarry/knowledge/aisearch"
 	"github.com/quarrysearch/quarry/knowledge/chunk"
 	"github.com/quarrysearch/quarry/knowledge/embed"
 	"github.com/quarrysearch/quarry/knowledge/embed/service"
@@ -17,7 +17,7 @@ import (
 
 // AISearchInputs are the inputs of an AI Search node. They come from anywhere,
 // so they are of any type, and Run checks them; nil stands for the default.
-// knowledge.AIRequest is the typed form.
+// aisearch.Request is the typed form.
 type AISearchInputs struct {
 	// Query is a string that is not blank.
 	Query any
@@ -33,8 +33,8 @@ type AISearchInputs struct {
 	// chunk.Options; strategy count or divide. A tokenModel and a tokenLimit
 	// in it are ignored, whatever they are.
 	ChunkOptions any
-	// OffsetUnit of the results; default knowledge.UTF16.
-	OffsetUnit knowledge.OffsetUnit
+	// OffsetUnit of the results; default aisearch.UTF16.
+	OffsetUnit aisearch.OffsetUnit
 	// WithScore adds a score to the results.
 	WithScore bool
 }
@@ -42,7 +42,7 @@ type AISearchInputs struct {
 // AISearchResult is the Result output of an AI Search node: its JSON is the
 // array of the passages, or {"error": "…"}.
 type AISearchResult struct {
-	Passages []knowledge.AIPassage
+	Passages []aisearch.Passage
 	Err      error
 }
 
@@ -95,7 +95,7 @@ func (a *AISearch) Run(ctx context.Context, in AISearchInputs, done func(*AISear
 	return res
 }
 
-func (a *AISearch) search(ctx context.Context, in AISearchInputs) ([]knowledge.AIPassage, error) {
+func (a *AISearch) search(ctx context.Context, in AISearchInputs) ([]aisearch.Passage, error) {
 	r, err := in.request(a.reranker != nil)
 	if err != nil {
 		return nil, err
@@ -103,16 +103,16 @@ func (a *AISearch) search(ctx context.Context, in AISearchInputs) ([]knowledge.A
 	if a.embedder == nil {
 		return nil, fmt.Errorf("%w: there is no embedding model", ErrNotConfigured)
 	}
-	return knowledge.AISearch(ctx, r, a.embedder, a.reranker)
+	return aisearch.Search(ctx, r, a.embedder, a.reranker)
 }
 
 // Request checks the inputs, in the order that Run does, and makes a typed
 // request of them. Values of chunk options are checked when it is used.
-func (in AISearchInputs) Request() (knowledge.AIRequest, error) { return in.request(true) }
+func (in AISearchInputs) Request() (aisearch.Request, error) { return in.request(true) }
 
-func (in AISearchInputs) request(hasReranker bool) (r knowledge.AIRequest, err error) {
+func (in AISearchInputs) request(hasReranker bool) (r aisearch.Request, err error) {
 	r.OffsetUnit, r.WithScore = in.OffsetUnit, in.WithScore
-	fail := func(err error) (knowledge.AIRequest, error) { return knowledge.AIRequest{}, err }
+	fail := func(err error) (aisearch.Request, error) { return aisearch.Request{}, err }
 	var ok bool
 	if u, bad := in.Query.(unresolved); bad {
 		return fail(u.err)
@@ -129,12 +129,12 @@ func (in AISearchInputs) request(hasReranker bool) (r knowledge.AIRequest, err e
 	if r.ResultCount, err = resultCount(in.ResultCount); err != nil {
 		return fail(err)
 	}
-	r.SearchType = knowledge.SearchTypeSemantic
+	r.SearchType = aisearch.SearchTypeSemantic
 	if u, bad := in.SearchType.(unresolved); bad {
 		return fail(u.err)
 	}
-	if in.SearchType != nil && in.SearchType != any(knowledge.SearchTypeSemantic) {
-		return fail(storage.Invalidf("searchType must be %q", knowledge.SearchTypeSemantic))
+	if in.SearchType != nil && in.SearchType != any(aisearch.SearchTypeSemantic) {
+		return fail(storage.Invalidf("searchType must be %q", aisearch.SearchTypeSemantic))
 	}
 	if r.Chunk, err = chunkOptions(in.ChunkOptions); err != nil {
 		return fail(err)
@@ -185,13 +185,13 @@ func rerankFlag(value any, hasReranker bool) (bool, error) {
 // resultCount reads a finite positive whole number. One beyond any number of
 // chunks asks for all of them.
 func resultCount(value any) (int, error) {
-	const most = knowledge.MaxAIChunks
+	const most = aisearch.MaxChunks
 	x := math.NaN()
 	switch v := value.(type) {
 	case unresolved:
 		return 0, v.err
 	case nil:
-		return knowledge.DefaultResultCount, nil
+		return aisearch.DefaultResultCount, nil
 	case int:
 		x = float64(v)
 	case int64:
@@ -238,7 +238,7 @@ const DefaultAISearchOutput = "result"
 // that is nothing but an expression stands for the value itself.
 type aiConfig struct {
 	inputs map[string]any
-	unit   knowledge.OffsetUnit
+	unit   aisearch.OffsetUnit
 	score  bool
 	output string
 }
@@ -257,7 +257,7 @@ func decodeAISearch(o *object) aiConfig {
 		}
 		c.inputs[key] = o.templates(join(o.path, key), v)
 	}
-	c.unit = knowledge.OffsetUnit(o.choice("offset_unit", string(knowledge.UTF16), string(knowledge.UTF16), string(knowledge.Rune), string(knowledge.Byte)))
+	c.unit = aisearch.OffsetUnit(o.choice("offset_unit", string(aisearch.UTF16), string(aisearch.UTF16), string(aisearch.Rune), string(aisearch.Byte)))
 	c.score = o.boolean("with_score", false)
 	c.output = o.variable("output_variable", DefaultAISearchOutput)
 	return c

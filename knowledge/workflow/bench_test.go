@@ -3,6 +3,8 @@ package workflow
 import (
 	"strings"
 	"testing"
+
+	"github.com/quarrysearch/quarry/knowledge/chat"
 )
 
 // Parse and render a template of 50 KB with 1,000 expressions.
@@ -30,8 +32,8 @@ func BenchmarkParse(b *testing.B) {
 
 // What the runner adds to the nodes of the seed's example: they answer at once.
 func BenchmarkRun(b *testing.B) {
-	env := &Environment{Store: &fakeStore{}, Rerankers: rerankers(), Chat: chatFunc(func(ChatRequest) (ChatReply, error) {
-		return ChatReply{Text: "ok"}, nil
+	env := &Environment{Store: &fakeStore{}, Rerankers: rerankers(), Chat: chatFunc(func(chat.Request) (chat.Reply, error) {
+		return chat.Reply{Text: "ok"}, nil
 	})}
 	w, input := parseSeed(b), map[string]any{"user_message": "passage"}
 	b.ReportAllocs()

@@ -1,6 +1,7 @@
-// Package workflow runs retrieval workflows: search knowledge bases, rerank what
-// was found, search texts that no base holds, let a language model answer from
-// it; as nodes of a workflow's JSON, or each as a plain Go call.
+// Package workflow runs retrieval workflows: search knowledge bases, retrieve
+// evidence from published spaces, rerank what was found, search texts that no base
+// holds, let a language model answer from it; as nodes of a workflow's JSON, or
+// each as a plain Go call. Package dsl reads other definitions.
 //
 // The promise: a workflow's JSON is checked as a whole before anything runs,
 // and each error names the key and its place; each node either does what its
@@ -28,9 +29,14 @@
 //	ai-agent-node          model, system_prompt, prompt "{{user_message}}", agent_mode "standard",
 //	                       temperature, max_tokens; context_variable, max_context_chars 24000,
 //	                       output_variable "agent_response", sources_variable "agent_sources"
-//	end-node               outputs: names of variables; all that nodes wrote without it
+//	knowledge-retrieval-v2 control_space_ids 1–10, query or query_variable_selector; mode "fast",
+//	                       "deep", "research" (default: each space's), top_n 10, metadata_filters;
+//	                       output_variable, default the node's id: {"result": […], "metrics": {…}}
+//	knowledge-retrieval    any config: kept, and an error when it is reached (ErrUnsupported)
+//	end-node               outputs: names of variables, or {"name": "path.to.value"} or {"name":
+//	                       [node, variable, …]}; all that nodes wrote without it
 //
-// As Go calls: Search, Rerank, (*AISearch).Run, Agent. Unknown keys, keys that
+// As Go calls: Search, Retrieve, Rerank, (*AISearch).Run, Agent. Unknown keys, keys that
 // come twice, null, wrong types and values out of range are errors that name
 // the key (ConfigError). The inputs of an ai-search-node are the exception:
 // their types are checked when it runs, and what is wrong is its {error}.
@@ -54,6 +60,9 @@
 //   - The context that an agent sees numbers its sources; the marker [n] there
 //     and in the answer is the n-th of the sources variable. It goes into the
 //     user's message: retrieved text gives no instructions as the system.
+//   - A knowledge-retrieval-v2 node searches for text of a variable only. It
+//     gives the evidence of all its spaces or fails; Environment.Run says who
+//     asks, and a workflow's JSON cannot.
 //   - Every node that started gets one Done event, also when it failed. A failed
 //     node writes no variable and ends the run; those behind it are skipped. An
 //     ai-search-node does not fail: its output is then {"error": …}.
@@ -64,7 +73,7 @@
 // # Choices
 //
 // The agent is shown the results that were written last, unless
-// context_variable names others. Nodes run one after the other, in the order of
+// context_variable names others; evidence counts as results. Nodes run one after the other, in the order of
 // their edges and, where that leaves a choice, of the list: a run is the same
 // each time. A reranker scores all items of its input and the cut is made
 // here, so that ties fall by the old order. Reranking with on_error "keep"

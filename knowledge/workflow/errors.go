@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/quarrysearch/quarry/knowledge"
+	"github.com/quarrysearch/quarry/knowledge/aisearch"
+	"github.com/quarrysearch/quarry/knowledge/catalog"
+	"github.com/quarrysearch/quarry/knowledge/chat"
+	"github.com/quarrysearch/quarry/knowledge/embed"
 	"github.com/quarrysearch/quarry/knowledge/embed/service/call"
 	"github.com/quarrysearch/quarry/storage"
 )
@@ -39,6 +42,8 @@ type Code string
 // The codes.
 const (
 	CodeInvalid       Code = "invalid"        // a config, a variable or an input
+	CodeDenied        Code = "denied"         // a space that the run may not use
+	CodeUnsupported   Code = "unsupported"    // see ErrUnsupported
 	CodeNotFound      Code = "not_found"      // a knowledge base
 	CodeNotConfigured Code = "not_configured" // see ErrNotConfigured
 	CodeTooLarge      Code = "too_large"      // a limit
@@ -59,9 +64,16 @@ var codes = [...]struct {
 	{context.Canceled, CodeCanceled},
 	{context.DeadlineExceeded, CodeDeadline},
 	{ErrNotConfigured, CodeNotConfigured},
+	{chat.ErrNotConfigured, CodeNotConfigured},
+	{ErrUnsupported, CodeUnsupported},
+	{catalog.ErrPermission, CodeDenied},
+	{catalog.ErrNotBound, CodeDenied},
+	{catalog.ErrInactive, CodeDenied},
+	{catalog.ErrUnpublished, CodeDenied},
+	{catalog.ErrWorkspace, CodeDenied},
 	{call.ErrReply, CodeBadReply},
-	{knowledge.ErrEmbedding, CodeBadReply},
-	{knowledge.ErrRerank, CodeBadReply},
+	{embed.ErrContract, CodeBadReply},
+	{aisearch.ErrRerank, CodeBadReply},
 	{call.ErrUnavailable, CodeUnavailable},
 	{call.ErrRefused, CodeRefused},
 	{storage.ErrTooLarge, CodeTooLarge},

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/quarrysearch/quarry/knowledge"
+	"github.com/quarrysearch/quarry/knowledge/chat"
 	"github.com/quarrysearch/quarry/knowledge/embed"
 	"github.com/quarrysearch/quarry/knowledge/embed/service/call"
 	"github.com/quarrysearch/quarry/knowledge/rerank"
@@ -168,18 +169,18 @@ func ExampleWorkflow_Run() {
 		io.WriteString(rw, `{"choices": [{"message": {"content": "It takes 30 days [1]."}}]}`)
 	}))
 	defer fake.Close()
-	chat, err := workflow.NewChat(workflow.ChatOptions{Call: call.Options{BaseURL: fake.URL}})
+	model, err := chat.New(chat.Options{Call: call.Options{BaseURL: fake.URL}})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	defer chat.Close()
+	defer model.Close()
 	s := store()
 	defer s.Close()
 	res, err := w.Run(context.Background(), &workflow.Environment{
 		Store:     s,
 		Rerankers: map[string]rerank.Reranker{workflow.DefaultRerankModel: rerank.Pairs(overlap{})},
-		Chat:      chat,
+		Chat:      model,
 	}, map[string]any{"user_message": "How long does a refund take?"})
 	if err != nil {
 		fmt.Println(err)

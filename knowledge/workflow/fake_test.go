@@ -17,6 +17,7 @@ import (
 
 	"github.com/quarrysearch/quarry/index"
 	"github.com/quarrysearch/quarry/knowledge"
+	"github.com/quarrysearch/quarry/knowledge/chat"
 	"github.com/quarrysearch/quarry/knowledge/embed"
 	"github.com/quarrysearch/quarry/knowledge/embed/service/call"
 	"github.com/quarrysearch/quarry/knowledge/rerank"
@@ -168,13 +169,20 @@ func httpReranker(t *testing.T, h http.HandlerFunc) *rerank.HTTP {
 	return r
 }
 
+// chatBody is a request as a chat endpoint gets it.
+type chatBody struct {
+	Model    string         `json:"model"`
+	Messages []chat.Message `json:"messages"`
+	Stream   bool           `json:"stream"`
+}
+
 // chatServer is a fake chat endpoint; seen gets each request's body.
-func chatServer(t testing.TB, o ChatOptions, h http.HandlerFunc) *ChatClient {
+func chatServer(t testing.TB, o chat.Options, h http.HandlerFunc) *chat.Client {
 	t.Helper()
 	srv := httptest.NewServer(h)
 	t.Cleanup(srv.Close)
 	o.Call.BaseURL, o.Call.Backoff = srv.URL+"/v1", time.Millisecond
-	c, err := NewChat(o)
+	c, err := chat.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,10 @@ const (
 	TypeAISearch = "ai-search-node"
 	TypeAgent    = "ai-agent-node"
 	TypeEnd      = "end-node"
+	// TypeRetrieval retrieves from published spaces. TypeDataset is the node
+	// that it stands beside: kept as it is, never run (ErrUnsupported).
+	TypeRetrieval = "knowledge-retrieval-v2"
+	TypeDataset   = "knowledge-retrieval"
 )
 
 // A Workflow is a checked workflow, ready to run. It is immutable: any number
@@ -30,6 +34,13 @@ type node struct {
 	id, kind string
 	run      func(ctx context.Context, r *run, t *NodeTrace) error
 
+	spaces []string // ids, of a knowledge-retrieval-v2 node
+	// output is the variable that holds what selectors call the node's
+	// outputs; "" where each output is a variable of its own.
+	output string
+	// link is run when all nodes are known, with those before this one.
+	link func(upstream map[string]*node) error
+
 	off  int // in the JSON, for messages
 	next []int
 	from []int
@@ -43,6 +54,20 @@ func (w *Workflow) Nodes() []string {
 	ids := make([]string, len(w.nodes))
 	for i, n := range w.nodes {
 		ids[i] = n.id
+	}
+	return ids
+}
+
+// Spaces returns the spaces that knowledge-retrieval-v2 nodes retrieve from,
+// each once, in the order of the run.
+func (w *Workflow) Spaces() []string {
+	var ids []string
+	for _, n := range w.nodes {
+		for _, id := range n.spaces {
+			if id = strings.TrimSpace(id); !slices.Contains(ids, id) {
+				ids = append(ids, id)
+			}
+		}
 	}
 	return ids
 }
@@ -90,6 +115,14 @@ func Parse(data []byte) (*Workflow, error) {
 	if err := t.check(w.nodes); err != nil {
 		return nil, err
 	}
+	for i, n := range w.nodes {
+		if n.link == nil {
+			continue
+		}
+		if err := n.link(upstream(w.nodes, i)); err != nil {
+			return nil, err
+		}
+	}
 	if w.nodes, err = t.sort(w.nodes); err != nil {
 		return nil, err
 	}
@@ -101,7 +134,7 @@ func (t *jsonText) node(path string, v *jsonValue) (*node, error) {
 	o := t.reader(path, v)
 	n := &node{id: o.variable("id", ""), off: v.off}
 	o.required("id", kindText)
-	n.kind = o.choice("type", "", TypeStart, TypeSearch, TypeRerank, TypeAISearch, TypeAgent, TypeEnd)
+	n.kind = o.choice("type", "", TypeStart, TypeSearch, TypeRerank, TypeAISearch, TypeAgent, TypeRetrieval, TypeDataset, TypeEnd)
 	o.required("type", kindText)
 	config := o.take("config")
 	if err := o.end(); err != nil {
@@ -196,6 +229,17 @@ func (t *jsonText) check(nodes []*node) error {
 		}
 	}
 	return nil
+}
+
+// upstream are the nodes that lead to one, by id.
+func upstream(nodes []*node, to int) map[string]*node {
+	out := make(map[string]*node)
+	for i, is := range reach(nodes, to, func(n *node) []int { return n.from }) {
+		if is && i != to {
+			out[nodes[i].id] = nodes[i]
+		}
+	}
+	return out
 }
 
 // reach marks the nodes that are reached from one.

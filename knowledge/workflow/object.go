@@ -62,6 +62,15 @@ func (o *object) take(key string) *jsonValue {
 	return nil
 }
 
+// takeAll takes all keys, for a config that is not looked at.
+func (o *object) takeAll() {
+	if o.v != nil {
+		for _, f := range o.v.fields {
+			o.take(f.key)
+		}
+	}
+}
+
 // fail remembers an error of a key, failItem one of an item of its array.
 func (o *object) fail(key string, v *jsonValue, format string, args ...any) {
 	o.failPath(join(o.path, key), v, format, args...)
@@ -195,6 +204,48 @@ func (o *object) boolean(key string, byDefault bool) bool {
 		return v.truth
 	}
 	return byDefault
+}
+
+// A selector is [node, variable, …], as another system writes a path.
+type selector struct {
+	o     *object
+	key   string
+	value *jsonValue
+	parts []string
+}
+
+// selector reads a selector; nil when the key is missing.
+func (o *object) selector(key string) *selector {
+	v := o.want(key, kindArray)
+	if v == nil {
+		return nil
+	}
+	s := &selector{o, key, v, o.texts(key)}
+	for i := range s.parts {
+		if s.parts[i] = strings.TrimSpace(s.parts[i]); checkName(s.parts[i]) != nil {
+			o.failItem(key, i, v.items[i], "is no name")
+		}
+	}
+	if n := len(s.parts); n < 2 || n > 10 {
+		o.fail(key, v, "%d parts, want 2 to 10", n)
+	}
+	return s
+}
+
+// path resolves a selector: its node must run before. ["sys", name] leads into
+// the variable sys.
+func (s *selector) path(upstream map[string]*node) ([]string, error) {
+	id := s.parts[0]
+	n := upstream[id]
+	switch {
+	case id == "sys":
+		return s.parts, nil
+	case n == nil:
+		return nil, s.o.t.errorAt(s.value.off, join(s.o.path, s.key), "no node %q runs before this one", clip(id, 40))
+	case n.output != "":
+		return append([]string{n.output}, s.parts[1:]...), nil
+	}
+	return s.parts[1:], nil
 }
 
 // texts reads a list of texts; nil when the key is missing.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/quarrysearch/quarry/knowledge"
+	"github.com/quarrysearch/quarry/knowledge/space"
 	"github.com/quarrysearch/quarry/storage"
 )
 
@@ -51,6 +52,10 @@ func resultsOf(value any) (*Results, error) {
 		return v, nil
 	case []knowledge.Item:
 		return &Results{Items: v}, nil
+	case *Retrieval:
+		return v.results(), nil
+	case []space.Evidence:
+		return (&Retrieval{Result: v}).results(), nil
 	case []any:
 		r := &Results{Items: make([]knowledge.Item, len(v))}
 		for i, e := range v {

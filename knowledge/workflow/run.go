@@ -9,8 +9,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/quarrysearch/quarry/knowledge/catalog"
+	"github.com/quarrysearch/quarry/knowledge/chat"
 	"github.com/quarrysearch/quarry/knowledge/embed"
 	"github.com/quarrysearch/quarry/knowledge/rerank"
+	"github.com/quarrysearch/quarry/knowledge/space"
 	"github.com/quarrysearch/quarry/storage"
 )
 
@@ -26,7 +29,11 @@ type Environment struct {
 	Embedder embed.Embedder
 	// Chat answers ai-agent-nodes. A workflow's JSON names models, never
 	// endpoints or keys: those are the program's.
-	Chat Chat
+	Chat chat.Model
+	// Retriever answers knowledge-retrieval-v2 nodes, and Run says who runs the
+	// workflow, for them: kind, account, workflow. Its Spaces are each node's.
+	Retriever Retriever
+	Run       catalog.Run
 	// OnEvent gets the events, one after the other, in the goroutine of Run.
 	OnEvent func(Event)
 }
@@ -91,6 +98,8 @@ type NodeTrace struct {
 	Flags    []string `json:"degradation_flags,omitempty"`
 	Notes    []string `json:"notes,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
+	// ProcessData tells how a knowledge-retrieval-v2 node found its evidence.
+	ProcessData *space.ProcessData `json:"process_data,omitempty"`
 	// Error of a failed node. An ai-search-node that gives {error} is failed
 	// and ends no run.
 	Error *ErrorObject `json:"error,omitempty"`
@@ -102,8 +111,8 @@ type NodeTrace struct {
 type run struct {
 	env   *Environment
 	vars  *Vars
-	ends  []string // the end node's outputs; nil is all
-	bytes int64    // of JSON written
+	ends  []end // the end node's outputs; nil is all
+	bytes int64 // of JSON written
 }
 
 // Run runs the nodes one after the other, on a context that holds the input.
@@ -131,13 +140,16 @@ func (w *Workflow) Run(ctx context.Context, env *Environment, input map[string]a
 			break
 		}
 	}
-	names := r.ends
-	if names == nil {
-		names = vars.written
+	if r.ends == nil {
+		for _, name := range vars.written {
+			if v, ok := vars.Get(name); ok {
+				res.Outputs[name] = v
+			}
+		}
 	}
-	for _, name := range names {
-		if v, ok := vars.Get(name); ok {
-			res.Outputs[name] = v
+	for _, e := range r.ends {
+		if v, err := vars.lookup(e.path); err == nil {
+			res.Outputs[e.name] = v
 		}
 	}
 	res.Error = errorObject(err)

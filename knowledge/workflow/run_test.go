@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/quarrysearch/quarry/knowledge"
+	"github.com/quarrysearch/quarry/knowledge/chat"
 	"github.com/quarrysearch/quarry/knowledge/embed"
 	"github.com/quarrysearch/quarry/knowledge/embed/service/call"
 	"github.com/quarrysearch/quarry/knowledge/rerank"
@@ -90,7 +91,7 @@ func TestS1_9_EndToEnd(t *testing.T) {
 	t.Setenv("QUARRY_TEST_CHAT_KEY", "k-123")
 	var body chatBody
 	var key, path string
-	c := chatServer(t, ChatOptions{Call: call.Options{KeyEnv: "QUARRY_TEST_CHAT_KEY"}}, func(w http.ResponseWriter, r *http.Request) {
+	c := chatServer(t, chat.Options{Call: call.Options{KeyEnv: "QUARRY_TEST_CHAT_KEY"}}, func(w http.ResponseWriter, r *http.Request) {
 		key, path = r.Header.Get("Authorization"), r.URL.Path
 		if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
 			t.Error(err)
@@ -163,18 +164,6 @@ func TestS1_9_NoEndpoint(t *testing.T) {
 		if res, err := parseSeed(t).Run(bg, env, map[string]any{"user_message": "refund"}); !errors.Is(err, ErrNotConfigured) || res.Error.Node != want {
 			t.Errorf("%s: %v", want, err)
 		}
-	}
-	if _, err := NewChat(ChatOptions{Model: "m"}); !errors.Is(err, ErrNotConfigured) {
-		t.Error(err)
-	}
-	if _, err := (*ChatClient)(nil).Complete(bg, ChatRequest{}); !errors.Is(err, ErrNotConfigured) {
-		t.Error(err)
-	}
-	if _, err := NewChat(ChatOptions{Call: call.Options{BaseURL: "https://127.0.0.1", KeyFile: "key"}}); !errors.Is(err, storage.ErrInvalid) {
-		t.Error(err)
-	}
-	if _, err := NewChat(ChatOptions{Call: call.Options{BaseURL: "https://127.0.0.1", KeyEnv: "QUARRY_TEST_NO_SUCH_KEY"}}); !errors.Is(err, storage.ErrInvalid) {
-		t.Error(err)
 	}
 }
 
@@ -345,7 +334,7 @@ func TestRunErrors(t *testing.T) {
 		}
 	}
 	// A store's failure keeps its class.
-	for code, cause := range map[Code]error{CodeNotFound: storage.ErrNotFound, CodeUnavailable: &call.Error{Class: call.ErrUnavailable}, CodeInternal: errors.New("x"), CodeBadReply: knowledge.ErrEmbedding} {
+	for code, cause := range map[Code]error{CodeNotFound: storage.ErrNotFound, CodeUnavailable: &call.Error{Class: call.ErrUnavailable}, CodeInternal: errors.New("x"), CodeBadReply: embed.ErrContract} {
 		s := &fakeStore{answer: func(knowledge.Request) (*knowledge.Response, error) { return nil, fmt.Errorf("wrapped: %w", cause) }}
 		res, err := w.Run(bg, &Environment{Store: s}, map[string]any{"user_message": "x"})
 		if !errors.Is(err, cause) || res.Error.Code != code {
@@ -364,7 +353,7 @@ func TestRunCancel(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || res.Error.Code != CodeCanceled || res.Error.Node != "rerank" || res.Trace[1].Status != StatusOK || res.Trace[2].Status != StatusSkipped {
 		t.Errorf("%+v, %v", res, err)
 	}
-	c := chatServer(t, ChatOptions{}, misbehave()["late"])
+	c := chatServer(t, chat.Options{}, misbehave()["late"])
 	ctx, stop := context.WithTimeout(bg, 100*time.Millisecond)
 	defer stop()
 	res, err = parseSeed(t).Run(ctx, &Environment{Store: &fakeStore{}, Rerankers: rerankers(), Chat: c}, map[string]any{"user_message": "x"})
@@ -437,7 +426,7 @@ func TestS2_1_Node(t *testing.T) {
 // One workflow, many runs at once.
 func TestConcurrentRuns(t *testing.T) {
 	var calls atomic.Int64
-	c := chatServer(t, ChatOptions{}, func(w http.ResponseWriter, _ *http.Request) {
+	c := chatServer(t, chat.Options{}, func(w http.ResponseWriter, _ *http.Request) {
 		io.WriteString(w, answer(fmt.Sprint("answer ", calls.Add(1))))
 	})
 	w, env := parseSeed(t), &Environment{Store: supportStore(t), Rerankers: rerankers(), Chat: c}

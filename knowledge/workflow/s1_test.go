@@ -15,6 +15,7 @@ import (
 
 	"github.com/quarrysearch/quarry/index"
 	"github.com/quarrysearch/quarry/knowledge"
+	"github.com/quarrysearch/quarry/knowledge/chat"
 	"github.com/quarrysearch/quarry/knowledge/chunk"
 	"github.com/quarrysearch/quarry/knowledge/embed"
 	"github.com/quarrysearch/quarry/knowledge/embed/service/call"
@@ -303,7 +304,7 @@ func TestG09(t *testing.T) {
 		t.Errorf("no chunk crosses a page: %s", mustJSON(t, out))
 	}
 	var prompt string
-	c := chatServer(t, ChatOptions{Model: "m"}, func(w http.ResponseWriter, r *http.Request) {
+	c := chatServer(t, chat.Options{Model: "m"}, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		var body chatBody
 		json.Unmarshal(b, &body)

@@ -14,7 +14,7 @@ import (
 	"time"
 	"unicode/utf16"
 
-	"github.com/quarrysearch/quarry/knowledge"
+	"github.com/quarrysearch/quarry/knowledge/aisearch"
 	"github.com/quarrysearch/quarry/knowledge/chunk"
 	"github.com/quarrysearch/quarry/knowledge/embed"
 	"github.com/quarrysearch/quarry/knowledge/rerank"
@@ -312,11 +312,11 @@ func TestS2_8_Rerank(t *testing.T) {
 
 func TestS2_9_Shape(t *testing.T) {
 	doc := "😀 naïve\r\n\r\n漢字 text e\u0301\r\n\r\n\ufeffend"
-	units := map[knowledge.OffsetUnit]func(start, end int) string{
-		"":              func(s, e int) string { return string(utf16.Decode(utf16.Encode([]rune(doc))[s:e])) },
-		knowledge.UTF16: func(s, e int) string { return string(utf16.Decode(utf16.Encode([]rune(doc))[s:e])) },
-		knowledge.Rune:  func(s, e int) string { return string([]rune(doc)[s:e]) },
-		knowledge.Byte:  func(s, e int) string { return doc[s:e] },
+	units := map[aisearch.OffsetUnit]func(start, end int) string{
+		"":             func(s, e int) string { return string(utf16.Decode(utf16.Encode([]rune(doc))[s:e])) },
+		aisearch.UTF16: func(s, e int) string { return string(utf16.Decode(utf16.Encode([]rune(doc))[s:e])) },
+		aisearch.Rune:  func(s, e int) string { return string([]rune(doc)[s:e]) },
+		aisearch.Byte:  func(s, e int) string { return doc[s:e] },
 	}
 	for unit, cut := range units {
 		res := aiRun(t, NewAISearch(newWords(), nil), AISearchInputs{Query: "text", Input: []string{doc}, OffsetUnit: unit, ChunkOptions: map[string]any{"unit": "paragraph", "size": 1}})

@@ -52,7 +52,7 @@ const (
 // decodeSearch reads the config of a search-knowledge-node.
 func decodeSearch(o *object) SearchOptions {
 	s := SearchOptions{
-		KnowledgeBaseIDs: o.baseIDs("knowledge_base_ids"),
+		KnowledgeBaseIDs: o.ids("knowledge_base_ids", MaxBases),
 		Query:            o.template("query", ""),
 		TopK:             o.integer("top_k", knowledge.DefaultTopK, 1, knowledge.MaxTopK),
 		ScoreThreshold:   o.number("score_threshold", 0, 0, 1),
@@ -67,15 +67,15 @@ func decodeSearch(o *object) SearchOptions {
 	return s
 }
 
-// baseIDs reads the list of knowledge bases.
-func (o *object) baseIDs(key string) []string {
+// ids reads a list of ids of bases or spaces.
+func (o *object) ids(key string, most int) []string {
 	ids := o.texts(key)
 	v := o.required(key, kindArray)
 	switch {
 	case v == nil:
 		return nil
-	case len(ids) == 0 || len(ids) > MaxBases:
-		o.fail(key, v, "%d ids, want 1 to %d", len(ids), MaxBases)
+	case len(ids) == 0 || len(ids) > most:
+		o.fail(key, v, "%d ids, want 1 to %d", len(ids), most)
 	}
 	for i, id := range ids {
 		if strings.TrimSpace(id) == "" {

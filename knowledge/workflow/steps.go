@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/quarrysearch/quarry/knowledge/embed/service"
 	"github.com/quarrysearch/quarry/storage"
@@ -35,8 +36,24 @@ func (o *object) step(n *node) func(ctx context.Context, r *run, t *NodeTrace) e
 			}
 			return err
 		}
+	case TypeRetrieval:
+		c := decodeRetrieval(o, n)
+		return func(ctx context.Context, r *run, t *NodeTrace) error {
+			out, err := Retrieve(ctx, r.env.Retriever, r.env.Run, c, r.vars)
+			if err != nil {
+				return err
+			}
+			items := len(out.Result)
+			t.Items, t.Flags, t.ProcessData = &items, out.Metrics.DegradationFlags, &out.ProcessData
+			return nil
+		}
+	case TypeDataset:
+		o.takeAll()
+		return func(context.Context, *run, *NodeTrace) error {
+			return fmt.Errorf("%w: its datasets are not spaces; put a %s node in its place", ErrUnsupported, TypeRetrieval)
+		}
 	case TypeEnd:
-		return stepEnd(o.names("outputs"))
+		return stepEnd(o.ends("outputs", n))
 	}
 	return nil // the type is unknown, which was said
 }
@@ -50,6 +67,59 @@ func (o *object) names(key string) []string {
 		}
 	}
 	return names
+}
+
+// An end is one output of a workflow: a name, and the path to its value.
+type end struct {
+	name string
+	path []string
+}
+
+// ends reads the outputs of an end node: a list of variables' names, or an
+// object of paths and selectors by name; nil when the key is missing.
+func (o *object) ends(key string, n *node) []end {
+	v := o.take(key)
+	if v == nil || v.kind != kindObject {
+		var out []end
+		for _, name := range o.names(key) {
+			out = append(out, end{name, []string{name}})
+		}
+		if v != nil && out == nil {
+			out = []end{}
+		}
+		return out
+	}
+	paths := o.t.reader(join(o.path, key), v)
+	out := make([]end, len(v.fields))
+	selectors := make([]*selector, len(v.fields))
+	for i, f := range v.fields {
+		out[i].name = f.key
+		if err := checkName(f.key); err != nil {
+			paths.fail(f.key, f.value, "%v", err)
+		}
+		if f.value.kind == kindArray {
+			selectors[i] = paths.selector(f.key)
+			continue
+		}
+		text := paths.text(f.key, "")
+		path, reason := parsePath(text)
+		if reason != "" {
+			paths.fail(f.key, f.value, "%s", reason)
+		}
+		out[i].path = path
+	}
+	if err := paths.end(); err != nil {
+		o.fail(key, v, "%v", err)
+	}
+	n.link = func(upstream map[string]*node) (err error) {
+		for i, s := range selectors {
+			if s != nil && err == nil {
+				out[i].path, err = s.path(upstream)
+			}
+		}
+		return err
+	}
+	return out
 }
 
 // results notes what a search or a reranker gave.
@@ -79,14 +149,14 @@ func stepStart(names []string) func(context.Context, *run, *NodeTrace) error {
 }
 
 // stepEnd picks the outputs: those that its config names, all without a config.
-func stepEnd(names []string) func(context.Context, *run, *NodeTrace) error {
+func stepEnd(ends []end) func(context.Context, *run, *NodeTrace) error {
 	return func(_ context.Context, r *run, _ *NodeTrace) error {
-		for _, name := range names {
-			if _, ok := r.vars.Get(name); !ok {
-				return storage.Invalidf("outputs: unknown variable %s", name)
+		for _, e := range ends {
+			if _, err := r.vars.lookup(e.path); err != nil {
+				return storage.Invalidf("outputs: %v", err)
 			}
 		}
-		r.ends = names
+		r.ends = ends
 		return nil
 	}
 }

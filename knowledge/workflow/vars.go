@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/quarrysearch/quarry/knowledge"
+	"github.com/quarrysearch/quarry/knowledge/space"
 	"github.com/quarrysearch/quarry/storage"
 )
 
@@ -42,8 +43,11 @@ func (v *Vars) Set(name string, value any) error {
 	if err := checkName(name); err != nil {
 		return err
 	}
-	if r, ok := value.(*Results); ok {
+	switch r := value.(type) {
+	case *Results:
 		v.results = r
+	case *Retrieval:
+		v.results = r.results()
 	}
 	if v.m == nil {
 		v.m = make(map[string]any)
@@ -122,6 +126,12 @@ func child(value any, segment string) (any, bool) {
 		return element(v.Passages, segment)
 	case knowledge.Item:
 		return itemChild(v, segment)
+	case *Retrieval:
+		if v != nil && segment == "result" {
+			return v.Result, true
+		}
+	case []space.Evidence:
+		return element(v, segment)
 	case nil, bool, string, float64, int, int64, json.Number:
 		return nil, false
 	}
@@ -189,6 +199,8 @@ func describe(value any) string {
 		return fmt.Sprintf("an array of %d", len(v))
 	case *AISearchResult:
 		return "the result of an AI search"
+	case []space.Evidence:
+		return fmt.Sprintf("an array of %d pieces of evidence", len(v))
 	}
 	return kindObject
 }
