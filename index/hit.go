@@ -13,7 +13,7 @@ import (
 type ScoreKind string
 
 const (
-	ScoreCosine   ScoreKind = "cosine"   // max(0, cos)
+	ScoreCosine   ScoreKind = "cosine"   // max(0, cos), rescaled by VectorQuery.Floor
 	ScoreDot      ScoreKind = "dot"      // (1+x/(1+|x|))/2, x the inner product
 	ScoreL2       ScoreKind = "l2"       // 1/(1+d²)
 	ScoreKeyword  ScoreKind = "keyword"  // x(1+k1)/(1+k1·x), x = BM25/Σ idf

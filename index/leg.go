@@ -358,6 +358,8 @@ func (s *search) newVectorLeg(q *VectorQuery) (*vectorLeg, error) {
 		return nil, invalidf("vector: ef %d: want 0 (by target recall) to %d", q.Ef, MaxEf)
 	case !(q.TargetRecall >= 0 && q.TargetRecall <= 1):
 		return nil, invalidf("vector: target recall %v: want 0 (default) to 1", q.TargetRecall)
+	case !(q.Floor >= 0 && q.Floor < 1):
+		return nil, invalidf("vector: floor %v: want 0 to less than 1", q.Floor)
 	}
 	if err := f.Metric.Validate(q.Vector, f.Dim); err != nil {
 		return nil, fmt.Errorf("vector for field %q: %w", name, err)
@@ -374,7 +376,7 @@ func (l *vectorLeg) score(distance float32) (raw, score float64) {
 	d := float64(distance)
 	switch l.m {
 	case quant.Cosine:
-		return 1 - d, fusion.Cosine(1-d, 0)
+		return 1 - d, fusion.Cosine(1-d, l.q.Floor)
 	case quant.Dot:
 		return -d, fusion.Dot(-d)
 	}

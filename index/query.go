@@ -98,6 +98,10 @@ type VectorQuery struct {
 	// Exact compares the float32 vectors of every matching document: no code,
 	// no graph, recall 1.
 	Exact bool
+	// Floor is the cosine that unrelated pairs of the model have, in [0,1): the
+	// leg score is max(0, (cos−Floor)/(1−Floor)). Default 0; embed.Identity
+	// declares it. Order and raw values do not depend on it.
+	Floor float64
 	// Weight of this leg in a hybrid query, default 1.
 	Weight float64
 }

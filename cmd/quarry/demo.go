@@ -150,7 +150,7 @@ func (d *demo) answer(ctx context.Context, text, expr string) error {
 			return err
 		}
 		if row := v.Row(0); row != nil {
-			q.Vector = &index.VectorQuery{Field: "meaning", Vector: row}
+			q.Vector = &index.VectorQuery{Field: "meaning", Vector: row, Floor: d.model.Identity().Floor}
 		}
 	}
 	if expr != "" {

@@ -19,16 +19,17 @@ import (
 )
 
 type evalCmd struct {
-	Data         string   `required:"" placeholder:"DIR" help:"Folder with corpus.jsonl, queries.jsonl and qrels.tsv (or BEIR's qrels/test.tsv), plain or .gz."`
-	Fields       []string `default:"title,text" help:"Parts of a document to index: title, text; joined by a newline into one text field."`
-	Analyzer     string   `default:"auto" help:"Analyzer: ${analyzers}; auto goes by --lang, the folder's name, or the corpus."`
-	Lang         string   `placeholder:"CODE" help:"Language of the corpus."`
-	Mode         string   `enum:"auto,keyword,vector,hybrid,all" default:"auto" help:"Search to measure: keyword, vector, hybrid, or all three; auto is hybrid where there are vectors or a model."`
-	Vectors      string   `placeholder:"FILE" help:"Vectors of the documents, row i for line i."`
-	QueryVectors string   `placeholder:"FILE" help:"Vectors of the queries, row i for line i."`
-	Dim          int      `help:"Dimension of vector files that do not say it (.f32, .f16)."`
-	Metric       string   `enum:"cos,ip,l2" default:"cos" help:"Metric of the vectors: cos, ip, l2."`
-	Fusion       string   `enum:"rrf,weighted" default:"rrf" help:"How hybrid joins its legs: rrf or weighted."`
+	Data         string    `required:"" placeholder:"DIR" help:"Folder with corpus.jsonl, queries.jsonl and qrels.tsv (or BEIR's qrels/test.tsv), plain or .gz."`
+	Fields       []string  `default:"title,text" help:"Parts of a document to index: title, text; joined by a newline into one text field."`
+	Analyzer     string    `default:"auto" help:"Analyzer: ${analyzers}; auto goes by --lang, the folder's name, or the corpus."`
+	Lang         string    `placeholder:"CODE" help:"Language of the corpus."`
+	Mode         string    `enum:"auto,keyword,vector,hybrid,all" default:"auto" help:"Search to measure: keyword, vector, hybrid, or all of them, hybrid by both ways of fusion; auto is hybrid where there are vectors or a model."`
+	Vectors      string    `placeholder:"FILE" help:"Vectors of the documents, row i for line i."`
+	QueryVectors string    `placeholder:"FILE" help:"Vectors of the queries, row i for line i."`
+	Dim          int       `help:"Dimension of vector files that do not say it (.f32, .f16)."`
+	Metric       string    `enum:"cos,ip,l2" default:"cos" help:"Metric of the vectors: cos, ip, l2."`
+	Fusion       string    `enum:"rrf,weighted" default:"rrf" help:"How hybrid joins its legs: rrf or weighted."`
+	Weights      []float64 `placeholder:"KEYWORD,VECTOR" help:"Weights of the legs, default 1,1."`
 
 	models.Flags
 
@@ -65,7 +66,7 @@ Without --analyzer and --lang, the language is that of a folder named by a langu
 
 --embed makes the vectors itself, of the same parts of a document, cut at the model's limit. How long that took is told on stderr: seconds are those of the searches, with reranking and without embedding queries.
 
---json prints {"set", "mode", "docs", "queries", "skipped", "ndcg@10", "map", "recall@100", "mrr@10", "seconds", "analyzer"}, with a model also "model", "rerank", "truncated".`
+--json prints {"set", "mode", "docs", "queries", "skipped", "ndcg@10", "map", "recall@100", "mrr@10", "seconds", "analyzer"}, with a model also "model", "rerank", "truncated", in mode hybrid "fusion".`
 }
 
 // evalReport is the result and what it was measured with.
@@ -73,6 +74,7 @@ type evalReport struct {
 	bench.EvalReport
 	Analyzer  string `json:"analyzer"`
 	Model     string `json:"model,omitempty"`
+	Fusion    string `json:"fusion,omitempty"` // of mode hybrid
 	Rerank    string `json:"rerank,omitempty"`
 	Truncated int    `json:"truncated,omitempty"` // documents cut at the model's limit
 }
@@ -82,11 +84,17 @@ func (r evalReport) String() string {
 	if r.Model != "" {
 		s += ", model " + r.Model
 	}
+	if r.Fusion != "" {
+		s += ", fusion " + r.Fusion
+	}
 	if r.Rerank != "" {
 		s += ", reranked by " + r.Rerank + " interaction"
 	}
 	return s
 }
+
+// evalRun is one measurement of an evaluation.
+type evalRun struct{ mode, fusion string }
 
 // evaluation is one run of eval.
 type evaluation struct {
@@ -94,8 +102,9 @@ type evaluation struct {
 	collection *bench.Collection
 	only       []condition // of the documents
 	analyzer   string
-	modes      []string // to measure, in this order
-	mode       string   // being measured
+	runs       []evalRun // to measure, in this order
+	mode       string    // being measured
+	fusion     string
 	docs       bench.Matrix[float32]
 	blank      []bool // documents without a vector, when a model made them
 	queries    bench.Matrix[float32]
@@ -114,6 +123,9 @@ func (c *evalCmd) Run(ctx context.Context, e *env) (err error) {
 		if f != "title" && f != "text" {
 			return usagef("--fields %q: want title, text or both", f)
 		}
+	}
+	if n := len(c.Weights); n != 0 && n != 2 {
+		return usagef("--weights: want two, of the keyword leg and of the vector leg")
 	}
 	v := &evaluation{c: c}
 	if v.collection, v.only, err = c.openCollection(); err != nil {
@@ -153,7 +165,8 @@ func (v *evaluation) run(ctx context.Context, e *env) (err error) {
 		return err
 	}
 	defer v.snap.Close()
-	for _, v.mode = range v.modes {
+	for _, r := range v.runs {
+		v.mode, v.fusion = r.mode, r.fusion
 		if err := v.measure(ctx, e, n); err != nil {
 			return err
 		}
@@ -179,6 +192,9 @@ func (v *evaluation) measure(ctx context.Context, e *env, docs int) (err error) 
 		return err
 	}
 	report := evalReport{EvalReport: r, Analyzer: v.analyzer, Truncated: v.truncated}
+	if v.mode == "hybrid" {
+		report.Fusion = v.fusion
+	}
 	if v.model != nil {
 		report.Model = v.model.Identity().Name
 	}
@@ -209,9 +225,9 @@ func (v *evaluation) chooseMode() error {
 			mode = "hybrid"
 		}
 	}
-	v.modes = []string{mode}
+	v.runs = []evalRun{{mode, c.Fusion}}
 	if mode == "all" {
-		v.modes = []string{"keyword", "vector", "hybrid"}
+		v.runs = []evalRun{{"keyword", ""}, {"vector", ""}, {"hybrid", "rrf"}, {"hybrid", "weighted"}}
 	}
 	switch {
 	case files && c.Embed != "":
@@ -232,7 +248,7 @@ func (v *evaluation) chooseMode() error {
 	return nil
 }
 
-func (v *evaluation) needsVectors() bool { return v.modes[0] != "keyword" || len(v.modes) > 1 }
+func (v *evaluation) needsVectors() bool { return v.runs[0].mode != "keyword" || len(v.runs) > 1 }
 
 func (v *evaluation) close(e *env) error {
 	if v.model == nil {
@@ -430,8 +446,14 @@ func (v *evaluation) search(ctx context.Context, q bench.Query, depth int) ([]be
 	}
 	if v.mode != "keyword" {
 		query.Vector = &index.VectorQuery{Field: vectorField, Vector: v.queries.Row(v.rows[q.ID])}
+		if v.model != nil {
+			query.Vector.Floor = v.model.Identity().Floor
+		}
 	}
-	if v.c.Fusion == "weighted" {
+	if w := v.c.Weights; v.mode == "hybrid" && len(w) == 2 {
+		query.Text.Weight, query.Vector.Weight = w[0], w[1]
+	}
+	if v.fusion == "weighted" {
 		query.Fusion.Method = index.Weighted
 	}
 	r, err := v.snap.Search(ctx, query)

@@ -132,9 +132,9 @@ func TestEval(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	// All three modes on one index, a line each.
+	// All modes on one index, a line each.
 	lines := decodeLines(t, ok(t, "eval", "--data", dir, "--mode", "all", "--vectors", v, "--query-vectors", v, "--lang", "en", "--json"))
-	if len(lines) != 3 || lines[0]["mode"] != "keyword" || lines[1]["mode"] != "vector" || lines[2]["mode"] != "hybrid" {
+	if len(lines) != 4 || lines[0]["mode"] != "keyword" || lines[1]["mode"] != "vector" || lines[2]["fusion"] != "rrf" || lines[3]["fusion"] != "weighted" {
 		t.Errorf("%v", lines)
 	}
 	fails(t, exitUsage, "one mode", "eval", "--data", dir, "--mode", "all", "--vectors", v, "--query-vectors", v, "--run", run)

@@ -215,7 +215,7 @@ func (c *searchCmd) vectorQuery(ctx context.Context, e *env, schema *index.Schem
 		if err != nil {
 			return nil, err
 		}
-		return &index.VectorQuery{Field: record.Field, Vector: v, Ef: c.Ef, TargetRecall: c.TargetRecall, Exact: c.Exact}, nil
+		return &index.VectorQuery{Field: record.Field, Vector: v, Ef: c.Ef, TargetRecall: c.TargetRecall, Exact: c.Exact, Floor: record.Model.Floor}, nil
 	}
 	name := c.VectorField
 	if name == "" && len(schema.Vectors) == 1 {
