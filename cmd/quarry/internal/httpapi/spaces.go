@@ -137,7 +137,7 @@ func spaceRoutes() []*route {
 				p, err := s.Publish(c.r.Context(), in.Body.Account, in.Space, in.Body.Revision)
 				return &publicationAnswer{Publication: p}, err
 			}),
-		op(route{method: "POST", path: "/v1/spaces/retrieve", id: "retrieveEvidence", tag: tag, access: Read, summary: "Retrieve evidence from published spaces (knowledge-retrieval-v2)"}, retrieve),
+		op(route{method: "POST", path: "/v1/spaces/retrieve", id: "retrieveEvidence", tag: tag, access: Admin, summary: "Retrieve evidence from published spaces (knowledge-retrieval-v2), as any account: so it takes an admin key"}, retrieve),
 		op(route{method: "POST", path: "/v1/retrieval", id: "difyRetrieval", tag: "knowledge", access: Read, summary: "Dify's External Knowledge API; its endpoint is this server's /v1"}, difyRetrieval),
 	}
 }
