@@ -15,6 +15,8 @@ import (
 
 	"github.com/quarrysearch/quarry/bm25/analysis"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/kb"
+	mcp "github.com/quarrysearch/quarry/cmd/quarry/internal/mcp/command"
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/serve"
 	"github.com/quarrysearch/quarry/index"
 )
 
@@ -40,8 +42,10 @@ type cli struct {
 	Embed   embedCmd   `cmd:"" help:"Turn texts into vectors, in a file."`
 	Model   modelCmd   `cmd:"" help:"Make and describe model files."`
 	kb.Commands
-	Demo    demoCmd    `cmd:"" help:"Index the documentation of Go's standard library and search it."`
-	Version versionCmd `cmd:"" help:"Print version, revision, Go and SIMD level."`
+	Server  serve.Commands `embed:""`
+	MCP     mcp.Command    `cmd:"" name:"mcp" help:"Serve a data directory to clients of the Model Context Protocol."`
+	Demo    demoCmd        `cmd:"" help:"Index the documentation of Go's standard library and search it."`
+	Version versionCmd     `cmd:"" help:"Print version, revision, Go and SIMD level."`
 }
 
 const description = `quarry searches documents by words, vectors and filters, in one directory, without a server.
