@@ -160,6 +160,7 @@ func (d *demo) answer(ctx context.Context, text, expr string) error {
 		}
 		q.Filter = f
 	}
+	q.Fusion.Method = fusionMethod("auto", q.Vector)
 	r, err := d.ix.Search(ctx, q)
 	if err != nil {
 		return err

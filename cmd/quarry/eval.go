@@ -28,7 +28,7 @@ type evalCmd struct {
 	QueryVectors string    `placeholder:"FILE" help:"Vectors of the queries, row i for line i."`
 	Dim          int       `help:"Dimension of vector files that do not say it (.f32, .f16)."`
 	Metric       string    `enum:"cos,ip,l2" default:"cos" help:"Metric of the vectors: cos, ip, l2."`
-	Fusion       string    `enum:"rrf,weighted" default:"rrf" help:"How hybrid joins its legs: rrf or weighted."`
+	Fusion       string    `enum:"auto,rrf,weighted" default:"auto" help:"How hybrid joins its legs: rrf or weighted; auto is weighted where the model declares what unrelated texts score, so that both legs' scores mean something."`
 	Weights      []float64 `placeholder:"KEYWORD,VECTOR" help:"Weights of the legs, default 1,1."`
 
 	models.Flags
@@ -194,6 +194,12 @@ func (v *evaluation) measure(ctx context.Context, e *env, docs int) (err error) 
 	report := evalReport{EvalReport: r, Analyzer: v.analyzer, Truncated: v.truncated}
 	if v.mode == "hybrid" {
 		report.Fusion = v.fusion
+		if v.fusion == "auto" {
+			report.Fusion = "rrf"
+			if v.model != nil && v.model.Identity().Floor > 0 {
+				report.Fusion = "weighted"
+			}
+		}
 	}
 	if v.model != nil {
 		report.Model = v.model.Identity().Name
@@ -453,9 +459,7 @@ func (v *evaluation) search(ctx context.Context, q bench.Query, depth int) ([]be
 	if w := v.c.Weights; v.mode == "hybrid" && len(w) == 2 {
 		query.Text.Weight, query.Vector.Weight = w[0], w[1]
 	}
-	if v.fusion == "weighted" {
-		query.Fusion.Method = index.Weighted
-	}
+	query.Fusion.Method = fusionMethod(v.fusion, query.Vector)
 	r, err := v.snap.Search(ctx, query)
 	if err != nil {
 		return nil, err

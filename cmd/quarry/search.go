@@ -43,7 +43,7 @@ type searchCmd struct {
 
 	models.Flags
 
-	Fusion       string    `enum:"rrf,weighted" default:"rrf" help:"How hybrid joins its legs: rrf or weighted."`
+	Fusion       string    `enum:"auto,rrf,weighted" default:"auto" help:"How hybrid joins its legs: rrf or weighted; auto is weighted where the model declares what unrelated texts score, so that both legs' scores mean something."`
 	RankConstant int       `placeholder:"60" help:"Rank constant of rrf."`
 	Weights      []float64 `placeholder:"KEYWORD,VECTOR" help:"Weights of the legs, default 1,1."`
 	Depth        int       `help:"Hits each leg gives to the fusion, default 100."`
@@ -114,9 +114,6 @@ func (c *searchCmd) query(ctx context.Context, e *env, schema *index.Schema) (in
 	q := index.Query{K: c.K, Offset: c.Offset, After: c.After, Depth: c.Depth, MinScore: c.MinScore,
 		Fields: c.Fields, Count: c.Count, Explain: c.Explain || c.Why != "", ExplainID: c.Why}
 	q.Fusion.RankConstant = c.RankConstant
-	if c.Fusion == "weighted" {
-		q.Fusion.Method = index.Weighted
-	}
 	if c.Filter != "" {
 		f, err := filter.Parse(c.Filter)
 		if err != nil {
@@ -150,7 +147,17 @@ func (c *searchCmd) query(ctx context.Context, e *env, schema *index.Schema) (in
 			return q, err
 		}
 	}
+	q.Fusion.Method = fusionMethod(c.Fusion, q.Vector)
 	return q, c.setWeights(&q)
+}
+
+// fusionMethod resolves --fusion. Ranks are what two legs always have in common;
+// scores are better where they compare, which a model's floor makes them do.
+func fusionMethod(flag string, v *index.VectorQuery) index.FusionMethod {
+	if flag == "weighted" || flag == "auto" && v != nil && v.Floor > 0 {
+		return index.Weighted
+	}
+	return index.RRF
 }
 
 // record finds the model that is to embed the query, nil when none is.
