@@ -8,7 +8,6 @@ import (
 
 	"github.com/quarrysearch/quarry/index"
 	"github.com/quarrysearch/quarry/index/filter"
-	"github.com/quarrysearch/quarry/knowledge/embed"
 	"github.com/quarrysearch/quarry/storage"
 )
 
@@ -98,12 +97,17 @@ func (in *ingest) stored(versions []*version) error {
 	return in.b.s.fs.SyncDir(in.b.path(blobsName))
 }
 
-// put applies versions in one batch and reports them.
-func (in *ingest) put(versions []*version) error {
+// commit applies versions in one batch.
+func (in *ingest) commit(versions []*version) error {
+	in.b.batch.Lock()
+	defer in.b.batch.Unlock()
+	hidden := in.b.disabledIDs()
 	batch := index.NewBatch()
 	fields := make(map[string]bool)
 	types := make(map[string]filter.Type)
 	for _, v := range versions {
+		_, off := slices.BinarySearch(hidden, v.doc.ID)
+		v.doc.Enabled = !off
 		in.fit(v, types)
 		v.compose(batch, &in.cat)
 		if len(v.pieces) > 0 {
@@ -118,6 +122,14 @@ func (in *ingest) put(versions []*version) error {
 	}
 	for f, t := range types {
 		in.types[f] = t
+	}
+	return nil
+}
+
+// put applies versions in one batch and reports them.
+func (in *ingest) put(versions []*version) error {
+	if err := in.commit(versions); err != nil {
+		return err
 	}
 	for _, v := range versions {
 		in.done++
@@ -172,7 +184,7 @@ func (v *version) pieceMeta(i int) map[string]any {
 	p := &v.pieces[i]
 	m := map[string]any{
 		FieldKind: kindChunk, FieldDocument: v.doc.ID, FieldSource: v.doc.Source, FieldFormat: v.doc.Format, FieldVersion: v.doc.Version,
-		FieldArtifact: v.doc.ArtifactHash, FieldChunk: i, FieldStart: p.start, FieldEnd: p.end,
+		FieldArtifact: v.doc.ArtifactHash, FieldNodeKind: p.kind, FieldChunk: i, FieldStart: p.start, FieldEnd: p.end,
 		fieldSectionStart: p.parent.Start, fieldSectionEnd: p.parent.End, fieldContentAt: p.contentAt,
 	}
 	if p.page > 0 {
@@ -183,6 +195,9 @@ func (v *version) pieceMeta(i int) map[string]any {
 	}
 	if len(p.path) > 0 {
 		m[FieldSection] = p.path
+	}
+	if len(p.entities) > 0 {
+		m[FieldEntities] = p.entities
 	}
 	if p.from >= 0 {
 		m[FieldSourceStart], m[FieldSourceEnd] = p.from, p.to
@@ -261,12 +276,4 @@ func sprints[T any](in []T) []string {
 		out[i] = fmt.Sprint(x)
 	}
 	return out
-}
-
-func badShape(m *embed.Identity, components, texts int) error {
-	return fmt.Errorf("%w: %s gave %d components for %d texts", ErrEmbedding, modelName(m), components, texts)
-}
-
-func notFinite(m *embed.Identity) error {
-	return fmt.Errorf("%w: %s gave a vector that is not finite", ErrEmbedding, modelName(m))
 }

@@ -2,7 +2,6 @@ package knowledge
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -69,6 +67,8 @@ type BaseInfo struct {
 	// or none when Model is nil.
 	Frozen bool            `json:"frozen"`
 	Model  *embed.Identity `json:"model,omitempty"`
+	// Generation is that of the reference "id@n"; 0 for the live base.
+	Generation int `json:"generation,omitempty"`
 	// Documents and Chunks are counted by Store.Base only.
 	Documents int `json:"documents"`
 	Chunks    int `json:"chunks"`
@@ -88,6 +88,13 @@ type catalog struct {
 	Embedder   string          `json:"embedder,omitempty"`
 	Frozen     bool            `json:"frozen"`
 	Model      *embed.Identity `json:"model,omitempty"`
+
+	LastGeneration int `json:"last_generation,omitempty"` // of the live base: numbers used
+	// Of a generation.
+	Generation int       `json:"generation,omitempty"`
+	FrozenAt   time.Time `json:"frozen_at,omitzero"`
+	Documents  int       `json:"documents,omitempty"`
+	Chunks     int       `json:"chunks,omitempty"`
 }
 
 func newCatalog(id string, o *BaseOptions, s *Store) (*catalog, error) {
@@ -95,7 +102,7 @@ func newCatalog(id string, o *BaseOptions, s *Store) (*catalog, error) {
 	if o != nil {
 		opt = *o
 	}
-	c := &catalog{Version: catalogVersion, ID: id, Name: opt.Name, Created: s.o.Now().UTC().Truncate(time.Microsecond),
+	c := &catalog{Version: catalogVersion, ID: id, Name: opt.Name, Created: s.now(),
 		Index: indexDir(1), Analyzer: opt.Analyzer, NoHeadings: opt.NoHeadings, Parse: opt.Parse, Chunk: configOf(DefaultChunk()), Embedder: opt.Embedder}
 	if c.Name == "" {
 		c.Name = id
@@ -115,13 +122,16 @@ func newCatalog(id string, o *BaseOptions, s *Store) (*catalog, error) {
 	if _, ok := s.o.Embedders[c.Embedder]; !ok && c.Embedder != "" {
 		return nil, storage.Invalidf("embedder %q is not one of the store's", c.Embedder)
 	}
-	return c, checkChunk(c.Chunk)
+	if err := errors.Join(c.Parse.Validate(), checkChunk(c.Chunk)); err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 func indexDir(n int) string { return fmt.Sprintf("index-%d", n) }
 
 func (c *catalog) info() BaseInfo {
-	i := BaseInfo{ID: c.ID, Name: c.Name, Created: c.Created, Analyzer: c.Analyzer, Embedder: c.Embedder, Frozen: c.Frozen}
+	i := BaseInfo{ID: c.ID, Name: c.Name, Created: c.Created, Analyzer: c.Analyzer, Embedder: c.Embedder, Frozen: c.Frozen, Generation: c.Generation}
 	if c.Model != nil {
 		m := *c.Model
 		i.Model = &m
@@ -140,7 +150,8 @@ func (c *catalog) write(fs storage.FS, dir string) error {
 // maxCatalog bounds base.json.
 const maxCatalog = 1 << 20
 
-func readCatalog(fs storage.FS, dir string) (*catalog, error) {
+// readCatalog reads the catalog file of a base, or of a generation.
+func readCatalog(fs storage.FS, dir, id string, generation int) (*catalog, error) {
 	name := filepath.Join(dir, catalogName)
 	data, err := readFile(fs, name, maxCatalog)
 	if err != nil {
@@ -155,8 +166,10 @@ func readCatalog(fs storage.FS, dir string) (*catalog, error) {
 	switch {
 	case c.Version != catalogVersion:
 		return nil, fmt.Errorf("%w: %s has version %d, this build reads %d", storage.ErrVersion, name, c.Version, catalogVersion)
-	case c.ID != filepath.Base(dir):
-		return nil, storage.Corruptf(name, 0, "it is of the knowledge base %q", c.ID)
+	case c.ID != id || c.Generation != generation:
+		return nil, storage.Corruptf(name, 0, "it is of the knowledge base %q, generation %d", c.ID, c.Generation)
+	case c.LastGeneration < 0 || c.LastGeneration > maxGeneration:
+		return nil, storage.Corruptf(name, 0, "last generation %d", c.LastGeneration)
 	case c.Model != nil && (c.Model.Dim < 1 || c.Model.Dim > 4096):
 		return nil, storage.Corruptf(name, 0, "a model of dimension %d", c.Model.Dim)
 	}
@@ -191,17 +204,6 @@ func same(a, b embed.Identity) bool {
 	return a == b
 }
 
-func modelName(m *embed.Identity) string {
-	if m == nil {
-		return "no embedding model"
-	}
-	name := m.Name
-	if m.Revision != "" {
-		name += "@" + m.Revision
-	}
-	return fmt.Sprintf("%s (%d dimensions, %s)", name, m.Dim, m.Metric)
-}
-
 // Fields of a base's index. A chunk has one text field, a vector when its base
 // has a model, and metadata; a document's record has metadata only, so neither
 // leg of a search meets it.
@@ -209,19 +211,23 @@ const (
 	fieldText   = "text"   // title, section path and content; or text_<analyzer>
 	fieldVector = "vector" // of the same text
 
-	FieldKind     = "kind"             // "chunk" or "document"
-	FieldDocument = "document_id"      //
-	FieldSource   = "source"           // as given at ingest
-	FieldTitle    = "title"            //
-	FieldFormat   = "format"           // "markdown", "pdf", …
-	FieldVersion  = "document_version" // from 1
-	FieldArtifact = "artifact_hash"    // SHA-256 of the source bytes, hexadecimal
-	FieldLanguage = "language"         // BCP 47, "" unknown
-	FieldTags     = "tags"             // list
-	FieldAuthors  = "authors"          // list
-	FieldCreated  = "created"          // time, as the document says
-	FieldModified = "modified"         // time, as the document says
+	FieldKind      = "kind"             // "chunk" or "document"
+	FieldDocument  = "document_id"      //
+	FieldSource    = "source"           // as given at ingest
+	FieldTitle     = "title"            //
+	FieldFormat    = "format"           // "markdown", "pdf", …
+	FieldVersion   = "document_version" // from 1
+	FieldArtifact  = "artifact_hash"    // SHA-256 of the source bytes, hexadecimal
+	FieldLanguage  = "language"         // BCP 47, "" unknown
+	FieldTags      = "tags"             // list
+	FieldAuthors   = "authors"          // list
+	FieldCreated   = "created"          // time, as the document says
+	FieldModified  = "modified"         // time, as the document says
+	FieldEntities  = "entities"         // list: names the document holds
+	FieldFreshness = "freshness"        // fresh, stale, expired or unknown
+	FieldSourceID  = "source_id"        // what the source is called elsewhere
 
+	FieldNodeKind     = "node_kind"     // chunk, section, table, image or summary
 	FieldPage         = "page"          // where the chunk starts, from 1
 	FieldPageEnd      = "page_end"      // only where the chunk crosses pages
 	FieldChunk        = "chunk_index"   // from 0
@@ -245,6 +251,7 @@ const (
 	fieldHistory     = "history" // artifact hashes of the last versions, newest first
 	fieldTexts       = "texts"   // their text hashes
 	fieldWarnings    = "warnings"
+	fieldDisabled    = "disabled" // only of records, and only when true
 
 	// MetaPrefix precedes the names of what a document says of itself (front
 	// matter, meta elements) and of Source.Meta.
@@ -261,13 +268,14 @@ func ofDocument(id string) filter.Filter { return filter.Eq(FieldDocument, id) }
 func schemaMeta() map[string]filter.Type {
 	m := make(map[string]filter.Type)
 	for _, f := range []string{FieldKind, FieldDocument, FieldSource, FieldTitle, FieldFormat, FieldArtifact, FieldLanguage, FieldTags,
-		FieldAuthors, FieldSection, fieldText2, fieldOrigin, fieldFingerprint, fieldHistory, fieldTexts, fieldWarnings} {
+		FieldAuthors, FieldEntities, FieldFreshness, FieldNodeKind, FieldSourceID, FieldSection, fieldText2, fieldOrigin, fieldFingerprint, fieldHistory, fieldTexts, fieldWarnings} {
 		m[f] = filter.Keyword
 	}
 	for _, f := range []string{FieldVersion, FieldPage, FieldPageEnd, FieldChunk, FieldStart, FieldEnd, FieldSourceStart, FieldSourceEnd,
 		fieldSectionStart, fieldSectionEnd, fieldContentAt, fieldChunks, fieldPages, fieldBytes} {
 		m[f] = filter.Int64
 	}
+	m[fieldDisabled] = filter.Bool
 	for _, f := range []string{FieldCreated, FieldModified, fieldIngested, fieldFileTime} {
 		m[f] = filter.Time
 	}
@@ -316,221 +324,46 @@ const (
 	metricL2     = "l2"
 )
 
-// A base is the handle of one knowledge base.
-type base struct {
-	s   *Store
-	id  string
-	dir string
-
-	write sync.Mutex // one ingest, delete or rebuild at a time
-
-	mu     sync.Mutex // what follows
-	cat    catalog
-	ix     *index.Index // nil until first used
-	fields []string     // text fields that hold something
-	closed bool
+// A chunkConfig is chunk.Options as a catalog keeps them.
+type chunkConfig struct {
+	Strategy   chunk.Strategy `json:"strategy,omitempty"`
+	Unit       chunk.Unit     `json:"unit,omitempty"`
+	Size       *int           `json:"size,omitempty"`
+	Separator  *string        `json:"separator,omitempty"`
+	Overlap    *int           `json:"overlap,omitempty"`
+	TokenLimit int            `json:"token_limit,omitempty"`
+	MaxChunks  int            `json:"max_chunks,omitempty"`
+	KeepWhole  int            `json:"keep_whole,omitempty"`
+	AtSentence bool           `json:"at_sentence,omitempty"`
 }
 
-func (b *base) path(name string) string { return filepath.Join(b.dir, name) }
-
-func (b *base) close() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.closed = true
-	if b.ix == nil {
-		return nil
-	}
-	ix := b.ix
-	b.ix = nil
-	return ix.Close()
+func configOf(o chunk.Options) chunkConfig {
+	return chunkConfig{o.Strategy, o.Unit, o.Size, o.Separator, o.Overlap, o.TokenLimit, o.MaxChunks, o.KeepWhole, o.AtSentence}
 }
 
-// open returns the index, opened when it is not, and the catalog.
-func (b *base) open() (*index.Index, catalog, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.openLocked()
+func (c *chunkConfig) options(t chunk.Tokenizer) chunk.Options {
+	return chunk.Options{Strategy: c.Strategy, Unit: c.Unit, Size: c.Size, Separator: c.Separator, Overlap: c.Overlap, Tokenizer: t,
+		TokenLimit: c.TokenLimit, MaxChunks: c.MaxChunks, KeepWhole: c.KeepWhole, AtSentence: c.AtSentence}
 }
 
-func (b *base) openLocked() (*index.Index, catalog, error) {
-	if b.closed {
-		return nil, catalog{}, noBase(b.id)
-	}
-	if b.ix != nil {
-		return b.ix, b.cat, nil
-	}
-	if b.s.o.ReadOnly {
-		cat, err := readCatalog(b.s.fs, b.dir) // a writer may have rebuilt it
-		if err != nil {
-			return nil, catalog{}, err
-		}
-		b.cat = *cat
-	} else if err := b.sweep(); err != nil {
-		return nil, catalog{}, err
-	}
-	ix, err := b.openIndex(&b.cat)
-	if err != nil {
-		return nil, catalog{}, err
-	}
-	st, err := ix.Stats()
-	if err != nil {
-		return nil, catalog{}, errors.Join(err, ix.Close())
-	}
-	b.ix, b.fields = ix, nil
-	for _, f := range st.Fields {
-		if f.Documents > 0 && (f.Name == fieldText || strings.HasPrefix(f.Name, fieldText+"_")) && f.Kind == "text" {
-			b.fields = append(b.fields, f.Name)
-		}
-	}
-	return b.ix, b.cat, nil
+// Of DefaultChunk.
+const (
+	defaultChunkSize = 300
+	defaultKeepWhole = 450
+	defaultMaxChunks = 1 << 20 // of one document
+)
+
+// DefaultChunk is how a base cuts its texts unless told otherwise: by
+// structure, at most 300 tokens of the model; code blocks and tables stay whole
+// up to 450. So a chunk and its headings fit the 512 tokens that encoders read.
+func DefaultChunk() chunk.Options {
+	size := defaultChunkSize
+	return chunk.Options{Strategy: chunk.Structure, Unit: chunk.Token, Size: &size, KeepWhole: defaultKeepWhole, MaxChunks: defaultMaxChunks}
 }
 
-// sweep removes the indexes of rebuilds that a crash has ended.
-func (b *base) sweep() error {
-	names, err := b.s.fs.List(b.dir)
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		if strings.HasPrefix(name, "index-") && name != b.cat.Index+"/" {
-			if err := removeTree(b.s.fs, b.path(name)); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// openIndex opens the index that a catalog names.
-func (b *base) openIndex(cat *catalog) (*index.Index, error) {
-	sc, err := cat.schema()
-	if err != nil {
-		return nil, err
-	}
-	o := &index.Options{Schema: sc, FS: b.s.fs, Sync: b.s.o.Sync, Logger: b.s.o.Logger, ReadOnly: b.s.o.ReadOnly}
-	if o.ReadOnly {
-		o.Schema = nil
-	}
-	ix, err := index.Open(filepath.Join(b.dir, cat.Index), o)
-	if err != nil {
-		return nil, fmt.Errorf("knowledge base %q: %w", b.id, err)
-	}
-	return ix, nil
-}
-
-// freeze fixes the model of a base at its first ingest, and afterwards checks
-// that it is still the same.
-func (b *base) freeze(model *embed.Identity) (*index.Index, catalog, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.cat.Frozen {
-		if err := b.cat.checkModel(model); err != nil {
-			return nil, catalog{}, err
-		}
-		return b.openLocked()
-	}
-	next := b.cat
-	next.Frozen, next.Model = true, model
-	if _, err := next.schema(); err != nil {
-		return nil, catalog{}, err
-	}
-	// An index that is open has no vector field yet.
-	if b.ix != nil {
-		ix := b.ix
-		b.ix = nil
-		if err := ix.Close(); err != nil {
-			return nil, catalog{}, err
-		}
-	}
-	if err := next.write(b.s.fs, b.dir); err != nil {
-		return nil, catalog{}, err
-	}
-	b.cat = next
-	return b.openLocked()
-}
-
-// checkModel compares the model in use with the frozen one.
-func (c *catalog) checkModel(model *embed.Identity) error {
-	if !c.Frozen || c.Model == nil && model == nil || c.Model != nil && model != nil && same(*c.Model, *model) {
-		return nil
-	}
-	return fmt.Errorf("%w: knowledge base %q was made with %s, in use is %s; rebuild it with: quarry kb rebuild %s",
-		ErrModel, c.ID, modelName(c.Model), modelName(model), c.ID)
-}
-
-// embedder returns the embedder of a base, nil for none.
-func (s *Store) embedder(c *catalog) (embed.Embedder, error) {
-	if c.Embedder == "" {
-		return s.o.Embedder, nil
-	}
-	if e := s.o.Embedders[c.Embedder]; e != nil {
-		return e, nil
-	}
-	return nil, storage.Invalidf("knowledge base %q: embedder %q is not one of the store's", c.ID, c.Embedder)
-}
-
-// identity asks an embedder for its identity; one that learns its dimension
-// from its first answer is asked for a vector. Nil for no embedder.
-func identity(ctx context.Context, e embed.Embedder) (*embed.Identity, error) {
-	if e == nil {
-		return nil, nil
-	}
-	id := e.Identity()
-	if id.Dim <= 0 {
-		r, err := e.Embed(ctx, embed.Passage, []string{"quarry"})
-		if err != nil {
-			return nil, err
-		}
-		if id = e.Identity(); id.Dim <= 0 {
-			id.Dim = len(r.Vectors)
-		}
-	}
-	if id.Dim < 1 || id.Dim > 4096 {
-		return nil, fmt.Errorf("%w: model %s has dimension %d, want 1 to 4096", ErrEmbedding, id.Name, id.Dim)
-	}
-	return &id, nil
-}
-
-// hold notes that a text field is in use, before anything is put into it.
-func (b *base) hold(fields map[string]bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for f := range fields {
-		if !slices.Contains(b.fields, f) {
-			b.fields = append(slices.Clone(b.fields), f)
-		}
-	}
-	slices.Sort(b.fields)
-}
-
-// A view is a base at one moment.
-type view struct {
-	b      *base
-	cat    catalog
-	snap   *index.Snapshot
-	fields []string
-}
-
-func (v *view) close() { _ = v.snap.Close() } // it gives back memory; nothing to report
-
-// view opens a base for reading.
-func (s *Store) view(ctx context.Context, id string) (*view, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	b, err := s.base(id)
-	if err != nil {
-		return nil, err
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	ix, cat, err := b.openLocked()
-	if err != nil {
-		return nil, err
-	}
-	snap, err := ix.Snapshot()
-	if err != nil {
-		return nil, err
-	}
-	return &view{b: b, cat: cat, snap: snap, fields: b.fields}, nil
+// checkChunk checks the chunk options of a base.
+func checkChunk(c chunkConfig) error {
+	o := c.options(nil)
+	_, err := chunk.New(&o)
+	return err
 }

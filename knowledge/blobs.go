@@ -119,8 +119,15 @@ func isHash(s string) bool {
 	return err == nil && len(b) == sha256.Size && strings.ToLower(s) == s
 }
 
-// dropBlobs removes the blobs that no document names any more.
+// dropBlobs removes the blobs that no document names any more. While a
+// generation is being made of them they stay until the next call.
 func (b *base) dropBlobs(count func(filter.Filter) (int, error), hashes []string) error {
+	b.later = append(b.later, hashes...)
+	if !b.links.TryLock() {
+		return nil
+	}
+	defer b.links.Unlock()
+	hashes, b.later = b.later, nil
 	for _, h := range hashes {
 		n, err := count(filter.Or(filter.Eq(fieldHistory, h), filter.Eq(fieldTexts, h)))
 		if err != nil {
@@ -148,6 +155,8 @@ func (s *Store) Prune(ctx context.Context, baseID string) (removed int, err erro
 }
 
 func (b *base) prune(ctx context.Context) (removed int, err error) {
+	b.links.Lock()
+	defer b.links.Unlock()
 	ix, _, err := b.open()
 	if err != nil {
 		return 0, err

@@ -60,6 +60,18 @@ func TestConcurrentUse(t *testing.T) {
 		return second(s.Bases(ctx))
 	})
 	run(5, func(i int) error { return second(s.Prune(ctx, ids[i%2])) })
+	run(8, func(i int) error {
+		g, err := s.Freeze(ctx, ids[i%2])
+		if err != nil {
+			return err
+		}
+		if rep, err := s.Check(ctx, g.Reference()); !allowed(err) {
+			return fmt.Errorf("%s: %v %w", g.Reference(), rep, err)
+		}
+		_, err = s.Search(ctx, Request{Bases: []string{g.Reference(), ids[i%2]}, Query: "two three", Mode: Hybrid, OnError: Partial})
+		return errors.Join(err, s.DropGeneration(ctx, g.Base, g.Number))
+	})
+	run(30, func(i int) error { return s.SetEnabled(ctx, ids[i%2], "x.txt", i%4 < 2) })
 	wg.Wait()
 	if ctx.Err() != nil {
 		t.Fatal("too slow, or stuck")

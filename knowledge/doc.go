@@ -23,7 +23,18 @@
 // everything that cuts and embeds them; time and size of a file decide nothing.
 // Its version number grows with its content. Source bytes are kept by hash, those
 // of the last versions too (Options.KeepVersions), so a citation can be checked
-// when the document has moved on; deleting a document removes them all.
+// when the document has moved on (Store.Source); deleting a document removes them
+// all. A document can be disabled: it stays, and no search finds it, until it is
+// enabled (Store.SetEnabled).
+//
+// # Generations
+//
+// Store.Freeze makes the state of a base a generation, which nothing changes any
+// more: a base of its own below the base, its files hard-linked. "id" names the
+// live base wherever one is read, "id@n" a generation; results carry both parts
+// (Metadata). What is published reads generations, so that an ingest, a rebuild
+// or a document disabled in the live base show at the next publication, not
+// before.
 //
 // # Life of a search
 //
@@ -47,6 +58,29 @@
 // the document says. An automatic base has one text field for each analyzer, each
 // searched with its own statistics; a chunk is in one of them.
 //
+// # What is known of a chunk
+//
+// Beside its place, for filters (the Field constants). Everything follows from the
+// source, what its caller says (Source.Meta, Folder.Name) and the time of the
+// ingest, so a rebuild gives the same.
+//
+//   - entities: those declared (metadata entities), then at most 32 that stand in
+//     the chunk by the rules of package describe; at most 100 in all. The record
+//     has the first 100 of its chunks.
+//   - freshness: what is declared (metadata freshness), else expired, fresh, stale
+//     or unknown by the dates of expiry (metadata expires, expiry, expiry_date,
+//     expiration_date, valid_until), change and creation, as of the ingest that
+//     made the version: it does not age by itself.
+//   - node_kind: what is declared (metadata node_kind), else table for rows of
+//     tables (and a heading at most) and of CSV and XLSX files, section for a
+//     whole section with its heading, chunk for all else. image and summary are
+//     never found out, only declared.
+//   - source_id: what is declared (metadata source_id), else the name of the
+//     folder, where it has one, else that of the source.
+//
+// Bases made before these fields were keep working without them; the next ingest
+// of a source makes it anew, since its fingerprint has changed.
+//
 // # What was measured
 //
 // The dify-docs pages and their known-item queries, nDCG@10 by page (English
@@ -63,7 +97,8 @@
 //
 // # Invariants
 //
-//   - A base is there exactly as long as its catalog file (format.md).
+//   - A base is there exactly as long as its catalog file (format.md); a
+//     generation as long as its own and that of its base.
 //   - The model of a base is fixed before its first chunk is written; another is
 //     ErrModel, and Rebuild the way out.
 //   - Blobs are durable before the version that names them, and removed after
@@ -75,14 +110,15 @@
 // # Concurrency
 //
 // All methods may be called from any goroutine. One ingest, delete or rebuild of
-// a base runs at a time; searches never wait for them. Locks are taken in the
-// order base.write, Store.mu, base.mu. Progress is called from the goroutine that
-// called Ingest.
+// a base runs at a time; searches never wait for them, nor do Freeze and
+// SetEnabled. Locks are taken in the order base.write, base.links, base.batch,
+// Store.mu, base.mu. Progress is called from the goroutine that called Ingest.
 //
 // # Cost
 //
 // Search: two legs of Depth hits a base, Options.Threads bases at a time, and a
 // document read an item. Ingest: linear in the bytes; the encoder is what bounds
 // it (Report.EmbedSeconds against Seconds). Memory of an ingest: 64 sources or
-// 128 MiB of them on the way, a few times over.
+// 128 MiB of them on the way, a few times over. Freeze: a link a document and a
+// pass over the index.
 package knowledge

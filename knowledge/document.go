@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/quarrysearch/quarry/index"
+	"github.com/quarrysearch/quarry/index/filter"
 	"github.com/quarrysearch/quarry/storage"
 )
 
@@ -31,6 +32,9 @@ type Document struct {
 	Language     string    `json:"language,omitempty"`
 	Tags         []string  `json:"tags,omitempty"`
 	Authors      []string  `json:"authors,omitempty"`
+	Entities     []string  `json:"entities,omitempty"`
+	Freshness    string    `json:"freshness,omitempty"` // when it was ingested
+	SourceID     string    `json:"source_id,omitempty"`
 	Created      time.Time `json:"created,omitzero"`   // as the document says
 	Modified     time.Time `json:"modified,omitzero"`  // as the document says
 	FileTime     time.Time `json:"file_time,omitzero"` // of the file, or Source.Modified
@@ -39,6 +43,8 @@ type Document struct {
 	Pages        int       `json:"pages,omitempty"` // 0: the format has none
 	Chunks       int       `json:"chunks"`
 	Warnings     []string  `json:"warnings,omitempty"`
+	// Enabled is false for a document that no search finds (Store.SetEnabled).
+	Enabled bool `json:"enabled"`
 	// Meta is what the document says of itself beside the above, without
 	// MetaPrefix.
 	Meta map[string]any `json:"meta,omitempty"`
@@ -101,6 +107,12 @@ func (d *Document) meta() map[string]any {
 	if len(d.Warnings) > 0 {
 		m[fieldWarnings] = d.Warnings
 	}
+	if !d.Enabled {
+		m[fieldDisabled] = true
+	}
+	if len(d.Entities) > 0 {
+		m[FieldEntities] = d.Entities
+	}
 	d.shared(m)
 	return m
 }
@@ -115,6 +127,8 @@ func (d *Document) shared(m map[string]any) {
 	if len(d.Authors) > 0 {
 		m[FieldAuthors] = d.Authors
 	}
+	optional(m, FieldFreshness, d.Freshness)
+	optional(m, FieldSourceID, d.SourceID)
 	if !d.Created.IsZero() {
 		m[FieldCreated] = d.Created
 	}
@@ -170,9 +184,10 @@ func readRecord(r index.Document) Document {
 	return Document{
 		ID: f.str(FieldDocument), Source: f.str(FieldSource), Origin: f.str(fieldOrigin), Title: f.str(FieldTitle), Format: f.str(FieldFormat),
 		Version: f.num(FieldVersion), ArtifactHash: f.str(FieldArtifact), TextHash: f.str(fieldText2), Language: f.str(FieldLanguage),
-		Tags: f.list(FieldTags), Authors: f.list(FieldAuthors), Created: f.time(FieldCreated), Modified: f.time(FieldModified),
+		Tags: f.list(FieldTags), Authors: f.list(FieldAuthors), Entities: f.list(FieldEntities),
+		Freshness: f.str(FieldFreshness), SourceID: f.str(FieldSourceID), Created: f.time(FieldCreated), Modified: f.time(FieldModified),
 		FileTime: f.time(fieldFileTime), Ingested: f.time(fieldIngested), Bytes: int64(f.num(fieldBytes)), Pages: f.num(fieldPages),
-		Chunks: f.num(fieldChunks), Warnings: f.list(fieldWarnings), Meta: f.user(),
+		Chunks: f.num(fieldChunks), Warnings: f.list(fieldWarnings), Enabled: f[fieldDisabled] != true, Meta: f.user(),
 		fingerprint: f.str(fieldFingerprint), history: f.list(fieldHistory), texts: f.list(fieldTexts),
 	}
 }
@@ -263,11 +278,14 @@ func (s *Store) DeleteDocuments(ctx context.Context, baseID string, ids ...strin
 
 // remove deletes documents of a base whose write lock is held.
 func (b *base) remove(ctx context.Context, ix *index.Index, ids []string) (removed int, err error) {
+	b.batch.Lock()
+	defer b.batch.Unlock()
 	batch := index.NewBatch()
 	var hashes []string
 	ids = slices.Clone(ids)
 	slices.Sort(ids)
-	for _, id := range slices.Compact(ids) {
+	ids = slices.Compact(ids)
+	for _, id := range ids {
 		d, err := record(ix, id)
 		if errors.Is(err, storage.ErrNotFound) {
 			continue
@@ -285,7 +303,117 @@ func (b *base) remove(ctx context.Context, ix *index.Index, ids []string) (remov
 	if err := ix.Apply(ctx, batch); err != nil {
 		return 0, err
 	}
+	b.setDisabled(nil, ids) // who brings one of them again brings it enabled
 	return removed, b.dropBlobs(ix.Count, hashes)
+}
+
+// maxDisabled is how many documents of a base may be disabled: a search passes
+// them over by their ids.
+const maxDisabled = 10_000
+
+// SetEnabled disables a document, or enables it again. A disabled one is found
+// by no search and no Expand, from the moment SetEnabled returns; its record
+// (Document, Documents), its sources and its place in the counts of Base stay.
+// The mark is part of the record: it survives new versions of the document, a
+// rebuild and reopening, and goes when the document is deleted. Generations keep
+// the marks they were frozen with. storage.ErrNotFound when the base has no such
+// document. At most 10,000 may be disabled (storage.ErrTooLarge). It does not
+// wait for an ingest.
+func (s *Store) SetEnabled(ctx context.Context, baseID, documentID string, on bool) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	b, err := s.writableBase(ctx, baseID)
+	if err != nil {
+		return err
+	}
+	b.batch.Lock()
+	defer b.batch.Unlock()
+	ix, _, err := b.open()
+	if err != nil {
+		return err
+	}
+	d, err := record(ix, documentID)
+	if err != nil || d.Enabled == on {
+		return err
+	}
+	if !on && len(b.disabledIDs()) >= maxDisabled {
+		return fmt.Errorf("%w: %d documents of knowledge base %q are disabled, at most %d can be", storage.ErrTooLarge, maxDisabled, b.id, maxDisabled)
+	}
+	if err := mark(ctx, ix, on, d); err != nil {
+		return err
+	}
+	if on {
+		b.setDisabled(nil, []string{documentID})
+	} else {
+		b.setDisabled([]string{documentID}, nil)
+	}
+	return nil
+}
+
+// mark writes records anew, enabled or disabled, as one batch.
+func mark(ctx context.Context, ix *index.Index, on bool, docs ...Document) error {
+	batch := index.NewBatch()
+	for _, d := range docs {
+		d.Enabled = on
+		batch.Put(index.Document{ID: recordPrefix + d.ID, Meta: d.meta()})
+	}
+	return ix.Apply(ctx, batch)
+}
+
+// markedIn reads the ids of the disabled documents from an index.
+func markedIn(ix *index.Index) ([]string, error) {
+	if _, ok := ix.Schema().Meta[fieldDisabled]; !ok {
+		return nil, nil
+	}
+	res, err := ix.Search(context.Background(), index.Query{Filter: filter.Eq(fieldDisabled, true), K: maxDisabled})
+	if err != nil {
+		return nil, err
+	}
+	var ids []string
+	for _, h := range res.Hits {
+		ids = append(ids, strings.TrimPrefix(h.ID, recordPrefix))
+	}
+	slices.Sort(ids)
+	return ids, nil
+}
+
+// Source returns the source bytes of a version of a document, checked against
+// their hash, and the record: that of the version the base holds, with Version,
+// ArtifactHash, TextHash and Bytes of the version asked for. So a citation can
+// be verified: of what it cites, source_start to source_end are bytes of these.
+// storage.ErrNotFound when the base has no such document, or does not keep that
+// version (any more). Documents that are disabled have their sources, too.
+func (s *Store) Source(ctx context.Context, baseID, documentID string, version int) ([]byte, Document, error) {
+	if err := s.enter(); err != nil {
+		return nil, Document{}, err
+	}
+	defer s.leave()
+	v, err := s.view(ctx, baseID)
+	if err != nil {
+		return nil, Document{}, err
+	}
+	defer v.close()
+	d, err := record(v.snap, documentID)
+	if err != nil {
+		return nil, Document{}, err
+	}
+	missing := fmt.Errorf("%w: version %d of document %q, of which %d are there and %d kept",
+		storage.ErrNotFound, version, documentID, d.Version, len(d.history))
+	i := d.Version - version
+	if version < 1 || i < 0 || i >= len(d.history) || i >= len(d.texts) {
+		return nil, Document{}, missing
+	}
+	data, err := s.getBlob(v.b.dir, d.history[i])
+	if err != nil {
+		if errors.Is(err, storage.ErrNotFound) { // dropped since the snapshot
+			err = missing
+		}
+		return nil, Document{}, err
+	}
+	d.Version, d.ArtifactHash, d.TextHash, d.Bytes = version, d.history[i], d.texts[i], int64(len(data))
+	return data, d, nil
 }
 
 // SourceBytes returns the bytes of a version of a document by their artifact

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/quarrysearch/quarry/knowledge"
-	"github.com/quarrysearch/quarry/knowledge/chunk"
 	"github.com/quarrysearch/quarry/knowledge/embed"
 	"github.com/quarrysearch/quarry/storage"
 )
@@ -69,22 +68,4 @@ func Example() {
 	// # Exceptions
 	//
 	// No refund for digital goods.
-}
-
-func ExampleAISearch() {
-	size, overlap := 1, 0
-	out, err := knowledge.AISearch(context.Background(), knowledge.AIRequest{
-		Query: "reset my password",
-		Input: []string{"We ship by boat. A refund takes a day.", "Click on Password to change the password 😀. Then log in."},
-		Chunk: chunk.Options{Unit: chunk.Sentence, Size: &size, Overlap: &overlap}, ResultCount: 1,
-	}, counter{}, nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	for _, p := range out {
-		fmt.Printf("document %d, %d-%d: %s\n", p.DocumentIndex, p.Start, p.End, p.Text)
-	}
-	// Output:
-	// document 1, 0-44: Click on Password to change the password 😀.
 }

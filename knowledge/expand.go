@@ -23,7 +23,10 @@ type ExpandOptions struct {
 	MaxBytes int
 }
 
-const defaultExpandBytes = 64 << 10
+const (
+	defaultExpandBytes = 64 << 10
+	maxNeighbors       = 1000
+)
 
 // A Passage is a stretch of a document's text around a chunk: Text is what the
 // document holds from Start to End.
@@ -37,14 +40,15 @@ type Passage struct {
 }
 
 // Expand returns a chunk with what stands around it, read from the text of the
-// document's current version. An unknown chunk is storage.ErrNotFound.
+// document's current version. An unknown chunk, or one of a document that is
+// disabled, is storage.ErrNotFound.
 func (s *Store) Expand(ctx context.Context, baseID, chunk string, o ExpandOptions) (Passage, error) {
 	if err := s.enter(); err != nil {
 		return Passage{}, err
 	}
 	defer s.leave()
-	if o.Before < 0 || o.After < 0 || o.Before > 1000 || o.After > 1000 || o.MaxBytes < 0 {
-		return Passage{}, storage.Invalidf("expand: %d before, %d after, %d bytes: want 0 to 1,000 neighbors and no negative bound", o.Before, o.After, o.MaxBytes)
+	if o.Before < 0 || o.After < 0 || o.Before > maxNeighbors || o.After > maxNeighbors || o.MaxBytes < 0 {
+		return Passage{}, storage.Invalidf("expand: %d before, %d after, %d bytes: want 0 to %d neighbors and no negative bound", o.Before, o.After, o.MaxBytes, maxNeighbors)
 	}
 	document, n, err := splitChunkID(chunk)
 	if err != nil {
@@ -59,11 +63,11 @@ func (s *Store) Expand(ctx context.Context, baseID, chunk string, o ExpandOption
 	if err != nil {
 		return Passage{}, err
 	}
-	it, err := itemOf(baseID, d)
+	it, err := itemOf(v.b, d)
 	if err != nil {
 		return Passage{}, err
 	}
-	doc, err := record(v.snap, document)
+	doc, err := v.found(document)
 	if err != nil {
 		return Passage{}, err
 	}
@@ -81,6 +85,60 @@ func (s *Store) Expand(ctx context.Context, baseID, chunk string, o ExpandOption
 	p.limit(text, o.MaxBytes)
 	p.Text = text[p.Start:p.End]
 	return p, nil
+}
+
+// Neighbors returns the chunks of a document around one of them, at most before
+// and after many (up to 1,000), in the order of the document and without that
+// one. They are items without scores. The errors are those of Expand.
+func (s *Store) Neighbors(ctx context.Context, baseID, chunk string, before, after int) ([]Item, error) {
+	if err := s.enter(); err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	if before < 0 || after < 0 || before > maxNeighbors || after > maxNeighbors {
+		return nil, storage.Invalidf("neighbors: %d before, %d after: want 0 to %d", before, after, maxNeighbors)
+	}
+	document, n, err := splitChunkID(chunk)
+	if err != nil {
+		return nil, err
+	}
+	v, err := s.view(ctx, baseID)
+	if err != nil {
+		return nil, err
+	}
+	defer v.close()
+	doc, err := v.found(document)
+	if err != nil {
+		return nil, err
+	}
+	if n >= doc.Chunks {
+		return nil, fmt.Errorf("%w: chunk %q", storage.ErrNotFound, chunk)
+	}
+	items := []Item{}
+	for i := max(n-before, 0); i <= min(n+after, doc.Chunks-1); i++ {
+		if i == n {
+			continue
+		}
+		d, err := v.chunk(document, i)
+		if err != nil {
+			return nil, err
+		}
+		it, err := itemOf(v.b, d)
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, it)
+	}
+	return items, nil
+}
+
+// found reads the record of a document that searches may find.
+func (v *view) found(id string) (Document, error) {
+	d, err := record(v.snap, id)
+	if err == nil && !d.Enabled {
+		err = fmt.Errorf("%w: document %q is disabled", storage.ErrNotFound, id)
+	}
+	return d, err
 }
 
 // chunk reads a stored chunk.
@@ -141,7 +199,10 @@ func (p *Passage) limit(text string, most int) {
 // text reads the text of a document's current version.
 func (s *Store) text(b *base, d *Document) (string, error) {
 	data, err := s.getBlob(b.dir, d.TextHash)
-	if errors.Is(err, storage.ErrNotFound) {
+	switch {
+	case errors.Is(err, storage.ErrNotFound) && b.gone():
+		return "", noBase(b.reference())
+	case errors.Is(err, storage.ErrNotFound):
 		return "", storage.Corruptf(b.dir, 0, "the text of document %q is not there", d.ID)
 	}
 	return string(data), err
@@ -158,9 +219,9 @@ type CheckReport struct {
 // promises: the stored source and text have their hashes; every chunk's content
 // is what the text holds between its offsets, and what the source holds between
 // its source offsets; a document has the chunks its record counts, all of its
-// version, pages within its pages; no chunk is without a document. The error
-// matches storage.ErrCorrupt when there are problems. index.Check looks into the
-// index itself.
+// version, pages within its pages; no chunk is without a document. So is the index
+// itself (index.Check, every checksum of it). The error matches
+// storage.ErrCorrupt when there are problems.
 func (s *Store) Check(ctx context.Context, baseID string) (*CheckReport, error) {
 	if err := s.enter(); err != nil {
 		return nil, err
@@ -188,6 +249,9 @@ func (s *Store) Check(ctx context.Context, baseID string) (*CheckReport, error) 
 	if total != c.report.Chunks {
 		c.problem("%d chunks, %d of them belong to documents", total, c.report.Chunks)
 	}
+	if err := c.index(ctx); err != nil {
+		return c.report, err
+	}
 	if n := len(c.report.Problems); n > 0 {
 		return c.report, storage.Corruptf(v.b.dir, 0, "%d problems, the first: %s", n, c.report.Problems[0])
 	}
@@ -202,6 +266,29 @@ type checker struct {
 
 func (c *checker) problem(format string, args ...any) {
 	c.report.Problems = append(c.report.Problems, fmt.Sprintf(format, args...))
+}
+
+// index checks the files of the index. One that a rebuild has just replaced is
+// not there any more, which is no problem.
+func (c *checker) index(ctx context.Context) error {
+	r, err := index.Check(ctx, c.v.b.path(c.v.cat.Index), c.s.fs, true)
+	if err == nil || ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if cat, cerr := readCatalog(c.s.fs, c.v.b.dir, c.v.b.id, c.v.b.generation); cerr != nil || cat.Index != c.v.cat.Index {
+		if errors.Is(cerr, storage.ErrNotFound) {
+			return noBase(c.v.b.reference())
+		}
+		return cerr
+	}
+	if r == nil {
+		c.problem("index: %v", err)
+		return nil
+	}
+	for _, p := range r.Problems {
+		c.problem("index: %s", p)
+	}
+	return nil
 }
 
 func (c *checker) document(d *Document) {
@@ -224,7 +311,7 @@ func (c *checker) document(d *Document) {
 			continue
 		}
 		c.report.Chunks++
-		it, err := itemOf(c.v.b.id, stored)
+		it, err := itemOf(c.v.b, stored)
 		if err != nil {
 			c.problem("%v", err)
 			continue

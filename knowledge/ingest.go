@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/quarrysearch/quarry/index"
@@ -332,7 +333,7 @@ func (in *ingest) kept(ix *index.Index) ([]place, error) {
 		if err != nil {
 			return nil, err
 		}
-		places = append(places, place{name: d.Source, id: d.ID, origin: d.Origin, modified: d.FileTime, size: d.Bytes, carry: &d,
+		places = append(places, place{name: d.Source, id: d.ID, origin: d.Origin, sourceID: d.SourceID, modified: d.FileTime, size: d.Bytes, carry: &d,
 			open: func() (openedSource, error) {
 				data, err := in.b.s.getBlob(in.b.dir, d.ArtifactHash)
 				return openedSource{bytes: data, modified: d.FileTime}, err
@@ -344,6 +345,13 @@ func (in *ingest) kept(ix *index.Index) ([]place, error) {
 
 // swap puts a new index in the place of the old one.
 func (b *base) swap(ix *index.Index, next catalog) error {
+	b.links.Lock() // the old index may be on its way into a generation
+	defer b.links.Unlock()
+	b.batch.Lock()
+	defer b.batch.Unlock()
+	if err := b.remark(ix); err != nil {
+		return errors.Join(err, ix.Close())
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	// Not until its batches are safe may the catalog name it, whatever the
@@ -351,6 +359,7 @@ func (b *base) swap(ix *index.Index, next catalog) error {
 	if err := ix.Flush(context.Background()); err != nil {
 		return errors.Join(err, ix.Close())
 	}
+	next.LastGeneration = b.cat.LastGeneration
 	if err := next.write(b.s.fs, b.dir); err != nil {
 		return errors.Join(err, ix.Close())
 	}
@@ -359,4 +368,37 @@ func (b *base) swap(ix *index.Index, next catalog) error {
 	err := errors.Join(ix.Close(), before.Close(), removeTree(b.s.fs, dir))
 	_, _, openErr := b.openLocked()
 	return errors.Join(err, openErr)
+}
+
+// remark gives a new index the marks that were set while it was made.
+func (b *base) remark(ix *index.Index) error {
+	want := b.disabledIDs()
+	have, err := markedIn(ix)
+	if err != nil {
+		return err
+	}
+	for _, on := range []bool{true, false} {
+		ids, other := want, have
+		if on {
+			ids, other = have, want
+		}
+		var docs []Document
+		for _, id := range ids {
+			if _, same := slices.BinarySearch(other, id); same {
+				continue
+			}
+			d, err := record(ix, id)
+			if err != nil {
+				return err
+			}
+			docs = append(docs, d)
+		}
+		if len(docs) == 0 {
+			continue
+		}
+		if err := mark(context.Background(), ix, on, docs...); err != nil {
+			return err
+		}
+	}
+	return nil
 }

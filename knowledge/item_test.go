@@ -258,6 +258,35 @@ func TestCheckFindsDamage(t *testing.T) {
 			t.Fatalf("byte %d: %v", i, err)
 		}
 	}
+	if err := fs.WriteFile(file, blob); err != nil {
+		t.Fatal(err)
+	}
+	// The index is checked, too: that of a generation, which is all in a file.
+	mustFreeze(t, s, "kb")
+	mustCheck(t, s, "kb@1")
+	names, err := fs.List("kb/bases/kb/gen-1/index-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if !strings.HasPrefix(name, "seg-") {
+			continue
+		}
+		name = "kb/bases/kb/gen-1/index-1/" + name
+		data, err := fs.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data[len(data)/3] ^= 0x20
+		if err := fs.WriteFile(name, data); err != nil {
+			t.Fatal(err)
+		}
+		rep, err := s.Check(t.Context(), "kb@1")
+		if !errors.Is(err, storage.ErrCorrupt) || !strings.HasPrefix(rep.Problems[0], "index: ") {
+			t.Errorf("%s: %+v %v", name, rep, err)
+		}
+	}
+	mustCheck(t, s, "kb")
 }
 
 // F07: a code fence that is never closed swallows nothing.

@@ -12,6 +12,7 @@ import (
 	"github.com/quarrysearch/quarry/fusion"
 	"github.com/quarrysearch/quarry/index"
 	"github.com/quarrysearch/quarry/knowledge/embed"
+	"github.com/quarrysearch/quarry/knowledge/embed/service"
 	"github.com/quarrysearch/quarry/storage"
 )
 
@@ -53,16 +54,20 @@ func (q *query) embed(ctx context.Context) error {
 	var wg sync.WaitGroup
 	vectors, errs := make([]embed.Result, len(calls)), make([]error, len(calls))
 	for i, c := range calls {
+		var made bool
+		if vectors[i], made, errs[i] = q.r.Vectors.of(&c.model, q.r.Query); made {
+			continue
+		}
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			vectors[i], errs[i] = queryVector(ctx, c.e, &c.model, q.r.Query)
+			vectors[i], errs[i] = embedQueries(ctx, c.e, &c.model, []string{q.r.Query})
 		}()
 	}
 	wg.Wait()
 	for i, c := range calls {
 		if len(vectors[i].Truncated) > 0 {
-			q.note("the query is longer than %s reads: its end counts for keywords only", modelName(&c.model))
+			q.note("the query is longer than %s reads: its end counts for keywords only", c.model.Label())
 		}
 		for _, b := range c.bases {
 			if errs[i] != nil {
@@ -72,7 +77,7 @@ func (q *query) embed(ctx context.Context) error {
 			b.vector = vectors[i].Vectors
 			if square, _ := squareNorm(b.vector); square == 0 && c.model.Metric != metricL2 && c.model.Metric != metricDot {
 				b.vector = nil
-				q.note("the query has no direction for %s: nothing is near it", modelName(&c.model))
+				q.note("the query has no direction for %s: nothing is near it", c.model.Label())
 			}
 		}
 	}
@@ -112,18 +117,101 @@ func (q *query) embedderOf(ctx context.Context, b *searched) (embed.Embedder, em
 	return e, *model, nil
 }
 
-func queryVector(ctx context.Context, e embed.Embedder, model *embed.Identity, query string) (embed.Result, error) {
-	r, err := e.Embed(ctx, embed.Query, []string{query})
+// embedQueries embeds queries and checks the answer.
+func embedQueries(ctx context.Context, e embed.Embedder, model *embed.Identity, texts []string) (embed.Result, error) {
+	r, err := e.Embed(ctx, embed.Query, texts)
 	if err != nil {
 		return embed.Result{}, err
 	}
-	if len(r.Vectors) != model.Dim {
-		return embed.Result{}, badShape(model, len(r.Vectors), 1)
+	if err := r.Check(model, len(texts)); err != nil {
+		return embed.Result{}, err
 	}
 	if _, ok := squareNorm(r.Vectors); !ok {
-		return embed.Result{}, notFinite(model)
+		return embed.Result{}, embed.NotFinite(model)
 	}
 	return r, nil
+}
+
+// QueryVectors are embeddings of queries, made ahead for several searches by
+// Store.EmbedQueries. They never change.
+type QueryVectors struct{ models []modelVectors }
+
+// modelVectors are those of one model, or why there are none.
+type modelVectors struct {
+	e     embed.Embedder
+	model embed.Identity
+	texts []string
+	rows  embed.Result
+	err   error
+}
+
+// of returns the vector of a text by a model as a Result of one row, and whether
+// it was made; nil has none.
+func (v *QueryVectors) of(model *embed.Identity, text string) (embed.Result, bool, error) {
+	if v == nil {
+		return embed.Result{}, false, nil
+	}
+	for i := range v.models {
+		m := &v.models[i]
+		at := slices.Index(m.texts, text)
+		if !same(m.model, *model) || at < 0 {
+			continue
+		}
+		if m.err != nil {
+			return embed.Result{}, true, m.err
+		}
+		one := embed.Result{Vectors: m.rows.Vectors[at*model.Dim : (at+1)*model.Dim]}
+		if slices.Contains(m.rows.Truncated, at) {
+			one.Truncated = []int{0}
+		}
+		return one, true, nil
+	}
+	return embed.Result{}, false, nil
+}
+
+// EmbedQueries embeds texts for searches of bases (Request.Vectors), with one
+// call for each model among them. A model that fails is no error here but of the
+// searches that want it, by their policy; so is a base that is not there. Texts
+// that repeat are embedded once.
+func (s *Store) EmbedQueries(ctx context.Context, bases, texts []string) (*QueryVectors, error) {
+	if err := s.enter(); err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	out := new(QueryVectors)
+	var clean []string
+	for _, t := range texts {
+		if t = strings.ToValidUTF8(t, "\uFFFD"); service.IsBlank(t) {
+			return nil, storage.Invalidf("query is blank")
+		}
+		clean = union(clean, []string{t}, len(texts))
+	}
+	for _, ref := range bases {
+		v, err := s.view(ctx, ref)
+		if err != nil {
+			continue
+		}
+		q := &query{s: s}
+		e, model, err := q.embedderOf(ctx, &searched{view: v})
+		v.close()
+		if err != nil || e == nil || slices.ContainsFunc(out.models, func(m modelVectors) bool { return same(m.model, model) }) {
+			continue
+		}
+		out.models = append(out.models, modelVectors{e: e, model: model, texts: clean})
+	}
+	var wg sync.WaitGroup
+	for i := range out.models {
+		m := &out.models[i]
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			if len(m.texts) > 0 {
+				m.rows, m.err = embedQueries(ctx, m.e, &m.model, m.texts)
+			}
+		}()
+	}
+	wg.Wait()
+	return out, ctx.Err()
 }
 
 // run searches one base: each leg on the same snapshot, with the filter pushed
@@ -140,13 +228,13 @@ func (b *searched) run(ctx context.Context, r *Request) error {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			near, errs[1] = b.vectorLeg(ctx, r)
+			near, errs[1] = b.vectorLeg(ctx)
 		}()
 	}
 	if b.mode != Vector {
 		words, errs[0] = b.keywordLeg(ctx, r)
 	} else if b.vector != nil {
-		near, errs[1] = b.vectorLeg(ctx, r)
+		near, errs[1] = b.vectorLeg(ctx)
 	}
 	wg.Wait()
 	if err := b.legFailed(ctx, r, errs); err != nil {
@@ -159,7 +247,7 @@ func (b *searched) run(ctx context.Context, r *Request) error {
 	case Vector:
 		b.list = b.single(near, b.vectorKind())
 	default:
-		list, err := b.fuse(words, near)
+		list, err := b.fuse(words, near, r.Fusion)
 		if err != nil {
 			return err
 		}
@@ -217,7 +305,7 @@ func (b *searched) keywordLeg(ctx context.Context, r *Request) ([]legHit, error)
 	var all []legHit
 	for _, field := range b.view.fields {
 		res, err := b.view.snap.Search(ctx, index.Query{
-			Text: &index.TextQuery{Text: r.Query, Fields: map[string]float64{field: 1}}, Filter: r.Filter, K: b.depth,
+			Text: &index.TextQuery{Text: r.Query, Fields: map[string]float64{field: 1}}, Filter: b.filter, K: b.depth,
 		})
 		if err != nil {
 			return nil, err
@@ -235,9 +323,9 @@ func (b *searched) keywordLeg(ctx context.Context, r *Request) ([]legHit, error)
 // vectorLeg searches the vectors. The score of a cosine is rescaled by the
 // floor of the model; the order stays that of the raw values, also where they
 // are below the floor.
-func (b *searched) vectorLeg(ctx context.Context, r *Request) ([]legHit, error) {
+func (b *searched) vectorLeg(ctx context.Context) ([]legHit, error) {
 	res, err := b.view.snap.Search(ctx, index.Query{
-		Vector: &index.VectorQuery{Field: fieldVector, Vector: b.vector}, Filter: r.Filter, K: b.depth,
+		Vector: &index.VectorQuery{Field: fieldVector, Vector: b.vector}, Filter: b.filter, K: b.depth,
 	})
 	if err != nil {
 		return nil, err
@@ -286,8 +374,21 @@ func (b *searched) single(hits []legHit, kind index.ScoreKind) []candidate {
 	return list
 }
 
-// fuse joins the two legs by reciprocal rank fusion, scaled to [0,1].
-func (b *searched) fuse(words, near []legHit) ([]candidate, error) {
+// Fusion says how the legs of a hybrid search are joined.
+type Fusion string
+
+// The ways of fusion; the zero Fusion is FusionRRF.
+const (
+	// FusionRRF goes by the ranks in the legs (semantics S0.4).
+	FusionRRF Fusion = "rrf"
+	// FusionWeighted is the mean of the legs' scores. It needs a model that
+	// declares its floor (embed.Identity), and was then better than ranks on
+	// every collection measured.
+	FusionWeighted Fusion = "weighted"
+)
+
+// fuse joins the two legs, with scores in [0,1].
+func (b *searched) fuse(words, near []legHit, method Fusion) ([]candidate, error) {
 	type place struct {
 		document string
 		chunk    int
@@ -310,7 +411,11 @@ func (b *searched) fuse(words, near []legHit) ([]candidate, error) {
 	}
 	legs := []fusion.Leg{leg("keyword", words), leg("vector", near)}
 	var f fusion.Fuser
-	hits, err := f.RRF(legs, fusion.Options{Compare: func(x, y uint64) int {
+	join, kind := f.RRF, index.ScoreRRF
+	if method == FusionWeighted {
+		join, kind = f.Weighted, index.ScoreWeighted
+	}
+	hits, err := join(legs, fusion.Options{Compare: func(x, y uint64) int {
 		return cmp.Or(cmp.Compare(places[x].document, places[y].document), cmp.Compare(places[x].chunk, places[y].chunk))
 	}})
 	if err != nil {
@@ -319,7 +424,7 @@ func (b *searched) fuse(words, near []legHit) ([]candidate, error) {
 	list := make([]candidate, 0, len(hits))
 	for _, h := range hits {
 		p := places[h.Key]
-		c := candidate{base: b, document: p.document, chunk: p.chunk, score: h.Score, own: h.Score, kind: index.ScoreRRF}
+		c := candidate{base: b, document: p.document, chunk: p.chunk, score: h.Score, own: h.Score, kind: kind}
 		if s := h.From[0]; s.Rank > 0 {
 			c.keyword = &index.Leg{Rank: s.Rank, Raw: s.Raw, Score: s.Score}
 		}
@@ -378,7 +483,7 @@ func repeats(a, b *Item) bool {
 
 // item makes an Item of a candidate and its stored chunk.
 func (c *candidate) item(d index.Document) (Item, error) {
-	it, err := itemOf(c.base.id, d)
+	it, err := itemOf(c.base.view.b, d)
 	if err != nil {
 		return Item{}, err
 	}
@@ -391,7 +496,7 @@ func (c *candidate) item(d index.Document) (Item, error) {
 }
 
 // itemOf makes an item without scores of a stored chunk.
-func itemOf(baseID string, d index.Document) (Item, error) {
+func itemOf(b *base, d index.Document) (Item, error) {
 	f := fields(d.Meta)
 	at := f.num(fieldContentAt)
 	text := ""
@@ -402,11 +507,12 @@ func itemOf(baseID string, d index.Document) (Item, error) {
 		return Item{}, storage.Corruptf("index", 0, "chunk %q: its content starts at %d of %d bytes", d.ID, at, len(text))
 	}
 	m := Metadata{
-		Source: f.str(FieldSource), Page: f.num(FieldPage), PageEnd: f.num(FieldPageEnd), KnowledgeBaseID: baseID, ChunkIndex: f.num(FieldChunk),
+		Source: f.str(FieldSource), Page: f.num(FieldPage), PageEnd: f.num(FieldPageEnd), KnowledgeBaseID: b.id, Generation: b.generation, ChunkIndex: f.num(FieldChunk),
 		ChunkID: strings.TrimPrefix(d.ID, chunkPrefix), DocumentID: f.str(FieldDocument), DocumentVersion: f.num(FieldVersion),
 		ArtifactHash: f.str(FieldArtifact), Title: f.str(FieldTitle), SectionPath: f.list(FieldSection), StartOffset: f.num(FieldStart),
 		EndOffset: f.num(FieldEnd), Format: f.str(FieldFormat), Language: f.str(FieldLanguage), Tags: f.list(FieldTags),
-		Authors: f.list(FieldAuthors), Created: f.time(FieldCreated), Modified: f.time(FieldModified), Meta: f.user(),
+		Authors: f.list(FieldAuthors), Entities: f.list(FieldEntities), Freshness: f.str(FieldFreshness), NodeKind: f.str(FieldNodeKind),
+		SourceID: f.str(FieldSourceID), Created: f.time(FieldCreated), Modified: f.time(FieldModified), Meta: f.user(),
 	}
 	if _, ok := f[FieldSourceStart]; ok {
 		from, to := f.num(FieldSourceStart), f.num(FieldSourceEnd)

@@ -96,8 +96,9 @@ func (in *ingest) run(ctx context.Context, places []place) error {
 	in.start(func() { in.inOrder(order, sequence) })
 	in.start(func() { in.embed(sequence, ready) })
 	err = in.apply(ready)
-	if err == nil {
-		err = context.Cause(in.stopped)
+	// What fails because the pipeline has stopped only says so.
+	if cause := context.Cause(in.stopped); cause != nil && (err == nil || errors.Is(err, context.Canceled)) {
+		err = cause
 	}
 	in.stop(err)
 	in.wg.Wait()
@@ -299,14 +300,14 @@ func (in *ingest) vectors(b textBatch) error {
 		return err
 	}
 	dim := in.model.Dim
-	if len(r.Vectors) != len(b.texts)*dim {
-		return badShape(in.model, len(r.Vectors), len(b.texts))
+	if err := r.Check(in.model, len(b.texts)); err != nil {
+		return err
 	}
 	for i, o := range b.owners {
 		v := r.Vectors[i*dim : (i+1)*dim : (i+1)*dim]
 		square, ok := squareNorm(v)
 		if !ok {
-			err := error(notFinite(in.model))
+			err := embed.NotFinite(in.model)
 			o.j.refused.Store(&err)
 			continue
 		}

@@ -1,6 +1,7 @@
 package knowledge
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,81 +11,16 @@ import (
 	"time"
 
 	"github.com/quarrysearch/quarry/knowledge/chunk"
+	"github.com/quarrysearch/quarry/knowledge/describe"
 	"github.com/quarrysearch/quarry/knowledge/embed"
 	"github.com/quarrysearch/quarry/knowledge/embed/service"
-	"github.com/quarrysearch/quarry/knowledge/embed/tokenize"
 	"github.com/quarrysearch/quarry/knowledge/parse"
 	"github.com/quarrysearch/quarry/storage"
 )
 
 // ingestVersion is the version of what this package makes of a source. When it
 // changes, an ingest makes everything anew.
-const ingestVersion = 1
-
-// A chunkConfig is chunk.Options as a catalog keeps them.
-type chunkConfig struct {
-	Strategy   chunk.Strategy `json:"strategy,omitempty"`
-	Unit       chunk.Unit     `json:"unit,omitempty"`
-	Size       *int           `json:"size,omitempty"`
-	Separator  *string        `json:"separator,omitempty"`
-	Overlap    *int           `json:"overlap,omitempty"`
-	TokenLimit int            `json:"token_limit,omitempty"`
-	MaxChunks  int            `json:"max_chunks,omitempty"`
-	KeepWhole  int            `json:"keep_whole,omitempty"`
-	AtSentence bool           `json:"at_sentence,omitempty"`
-}
-
-func configOf(o chunk.Options) chunkConfig {
-	return chunkConfig{o.Strategy, o.Unit, o.Size, o.Separator, o.Overlap, o.TokenLimit, o.MaxChunks, o.KeepWhole, o.AtSentence}
-}
-
-func (c *chunkConfig) options(t chunk.Tokenizer) chunk.Options {
-	return chunk.Options{Strategy: c.Strategy, Unit: c.Unit, Size: c.Size, Separator: c.Separator, Overlap: c.Overlap, Tokenizer: t,
-		TokenLimit: c.TokenLimit, MaxChunks: c.MaxChunks, KeepWhole: c.KeepWhole, AtSentence: c.AtSentence}
-}
-
-// Of DefaultChunk.
-const (
-	defaultChunkSize = 300
-	defaultKeepWhole = 450
-	defaultMaxChunks = 1 << 20 // of one document
-)
-
-// DefaultChunk is how a base cuts its texts unless told otherwise: by
-// structure, at most 300 tokens of the model; code blocks and tables stay whole
-// up to 450. So a chunk and its headings fit the 512 tokens that encoders read.
-func DefaultChunk() chunk.Options {
-	size := defaultChunkSize
-	return chunk.Options{Strategy: chunk.Structure, Unit: chunk.Token, Size: &size, KeepWhole: defaultKeepWhole, MaxChunks: defaultMaxChunks}
-}
-
-// TokenizerOf returns the tokenizer of a local embedder, also one in a cache
-// (anything with Unwrap), or nil: then chunks are measured in words.
-func TokenizerOf(e embed.Embedder) chunk.Tokenizer {
-	for e != nil {
-		var t tokenize.Tokenizer
-		switch v := e.(type) {
-		case interface{ Tokenizer() tokenize.Tokenizer }:
-			t = v.Tokenizer()
-		case interface{ Model() *embed.Model }:
-			if m := v.Model(); m != nil {
-				t = m.Tokenizer()
-			}
-		case interface{ Unwrap() embed.Embedder }:
-			e = v.Unwrap()
-			continue
-		}
-		if t == nil {
-			return nil
-		}
-		return func(text string, emit func(start, end int)) {
-			for _, tok := range t.Tokenize(nil, text) {
-				emit(tok.Start, tok.End)
-			}
-		}
-	}
-	return nil
-}
+const ingestVersion = 2
 
 // A piece is a chunk on its way into the index.
 type piece struct {
@@ -93,6 +29,8 @@ type piece struct {
 	page, pageEnd int
 	path          []string
 	parent        chunk.Span
+	kind          string // of node
+	entities      []string
 	text          string // indexed and embedded: headings, then the content
 	contentAt     int
 	vector        []float32 // nil: none wanted, or the text has no direction
@@ -107,6 +45,7 @@ type version struct {
 	pieces   []piece
 	old      *Document
 	isNew    bool // the base has no document of that id
+	declared declared
 	stored   chan error
 }
 
@@ -126,7 +65,7 @@ type preparer struct {
 }
 
 func newPreparer(b *base, cat catalog, e embed.Embedder) (*preparer, error) {
-	tokenizer := TokenizerOf(e)
+	tokenizer := embed.SpansOf(e)
 	opts := cat.Chunk.options(tokenizer)
 	chunker, err := chunk.New(&opts)
 	if err != nil {
@@ -159,7 +98,7 @@ func (p *preparer) prepare(ctx context.Context, pl *place) (*version, error) {
 		return nil, err
 	}
 	v := &version{doc: Document{ID: pl.id, Source: pl.name, Origin: pl.origin, Version: 1, ArtifactHash: hashOf(data),
-		Bytes: int64(len(data)), Ingested: p.s.o.Now().UTC().Truncate(time.Microsecond)}}
+		Bytes: int64(len(data)), Ingested: p.s.now()}}
 	if !modified.IsZero() {
 		v.doc.FileTime = modified.UTC().Truncate(time.Microsecond)
 	}
@@ -250,22 +189,22 @@ func (p *preparer) compare(v *version, pl *place) error {
 	return nil
 }
 
-// keep makes the history: this version first.
+// keep makes the history: entry i is of version Version−i.
 func (p *preparer) keep(v *version) {
-	push := func(hash string, old []string) []string {
-		out := []string{hash}
-		for _, h := range old {
-			if h != hash && len(out) <= p.s.o.KeepVersions {
-				out = append(out, h)
-			}
+	from := v.old
+	if v.doc.history != nil { // a rebuild
+		from = &v.doc
+	}
+	var history, texts []string
+	if from != nil {
+		history, texts = from.history, from.texts
+		if from.Version == v.doc.Version { // cut anew
+			history, texts = history[min(1, len(history)):], texts[min(1, len(texts)):]
 		}
-		return out
 	}
-	history, texts := v.doc.history, v.doc.texts
-	if v.old != nil && history == nil {
-		history, texts = v.old.history, v.old.texts
-	}
-	v.doc.history, v.doc.texts = push(v.doc.ArtifactHash, history), push(v.doc.TextHash, texts)
+	n := p.s.o.KeepVersions
+	v.doc.history = append([]string{v.doc.ArtifactHash}, history[:min(n, len(history))]...)
+	v.doc.texts = append([]string{v.doc.TextHash}, texts[:min(n, len(texts))]...)
 }
 
 // describe takes over what a document says of itself.
@@ -299,10 +238,130 @@ func (p *preparer) describe(v *version, pl *place, d *parse.Document) {
 	for k, x := range pl.meta {
 		v.doc.setMeta(k, x)
 	}
-	v.analyzer, v.doc.Language = p.s.detector.language(m.Language, d.Text)
+	v.declare(pl, m)
+	v.analyzer, v.doc.Language = p.s.detector.Language(m.Language, d.Text)
 	if p.cat.Analyzer != AnalyzerAuto {
 		v.analyzer = p.cat.Analyzer
 	}
+}
+
+// Kinds of node: what a chunk is in its document. Package parse tells the first
+// three apart; a document has to declare the others (node_kind).
+const (
+	NodeChunk   = "chunk"   // part of a section, or of a text without any
+	NodeSection = "section" // a whole section with its heading
+	NodeTable   = "table"   // rows of tables, and headings at most
+	NodeImage   = "image"
+	NodeSummary = "summary"
+)
+
+// Bounds of entities.
+const (
+	maxEntities      = 100 // of a document, and of a chunk with those declared
+	maxChunkEntities = 32  // found in a chunk
+)
+
+// ownFields are the front matter that has fields of its own.
+var ownFields = []string{"tags", "entities", "freshness", "node_kind", "source_id"}
+
+// expiryFields may say when a document ceases to hold.
+var expiryFields = []string{"expires", "expiry", "expiry_date", "expiration_date", "valid_until"}
+
+// declared is what a document, or its caller, says of its chunks.
+type declared struct {
+	entities []string
+	kind     string
+}
+
+// declare takes over entities, freshness, kind of node and source id: what the
+// caller says goes before what the document does.
+func (v *version) declare(pl *place, m *parse.Metadata) {
+	look := func(name string) any {
+		if x, ok := pl.meta[name]; ok {
+			return x
+		}
+		if pl.carry != nil {
+			if x, ok := pl.carry.Meta[name]; ok {
+				return x
+			}
+		}
+		return m.Fields[name]
+	}
+	text := func(name string) string { s, _ := look(name).(string); return clip(strings.TrimSpace(s), maxTitle) }
+	v.declared.entities = union(nil, clipList(listOf(look("entities"))), maxEntities)
+	switch kind := text("node_kind"); kind {
+	case NodeChunk, NodeSection, NodeTable, NodeImage, NodeSummary:
+		v.declared.kind = kind
+	case "":
+	default:
+		v.doc.warn("node_kind %q is none: left out", kind)
+	}
+	v.doc.SourceID = cmp.Or(text("source_id"), pl.sourceID, pl.name)
+	var expiry time.Time
+	for _, name := range expiryFields {
+		switch x := look(name).(type) {
+		case time.Time:
+			expiry = x
+		case string:
+			for _, layout := range []string{time.RFC3339, time.DateOnly} {
+				if t, err := time.Parse(layout, strings.TrimSpace(x)); err == nil {
+					expiry = t
+				}
+			}
+		}
+		if !expiry.IsZero() {
+			break
+		}
+	}
+	changed := v.doc.Modified
+	if changed.IsZero() {
+		changed = v.doc.Created
+	}
+	v.doc.Freshness = describe.Freshness(text("freshness"), expiry, changed, v.doc.Ingested)
+}
+
+// entities are those declared and those that stand in a chunk.
+func (v *version) entities(text string) []string {
+	return union(slices.Clone(v.declared.entities), describe.Entities(text, maxChunkEntities), maxEntities)
+}
+
+// union appends what is not there yet, to at most so many.
+func union(to, from []string, most int) []string {
+	for _, s := range from {
+		if len(to) < most && !slices.Contains(to, s) {
+			to = append(to, s)
+		}
+	}
+	return to
+}
+
+// nodeKind tells what the chunk text[start:end] is.
+func (v *version) nodeKind(d *parse.Document, start, end int) string {
+	if v.declared.kind != "" {
+		return v.declared.kind
+	}
+	rows, other := 0, 0
+	first, _ := slices.BinarySearchFunc(d.Blocks, start, func(b parse.Block, at int) int { return cmp.Compare(b.End, at+1) })
+	for _, b := range d.Blocks[first:] {
+		if b.Start >= end || other > 0 {
+			break
+		}
+		switch {
+		case b.Kind == parse.Table, b.Kind == parse.Record && (d.Format == parse.CSV || d.Format == parse.XLSX):
+			rows++
+		case b.Kind != parse.Heading:
+			other++
+		}
+	}
+	if rows > 0 && other == 0 {
+		return NodeTable
+	}
+	for i := d.SectionAt(start); i >= 0; i = d.Sections[i].Parent {
+		if s := &d.Sections[i]; s.Start == start && end <= s.End && strings.TrimLeft(d.Text[end:s.End], " \t\r\n\f") == "" {
+			return NodeSection
+		}
+	}
+	return NodeChunk
 }
 
 func (d *Document) setMeta(name string, v any) {
@@ -335,7 +394,7 @@ func (d *Document) warn(format string, args ...any) {
 func frontMatter(in map[string]any, d *Document) map[string]any {
 	names := make([]string, 0, len(in))
 	for k := range in {
-		if k != "" && len(k) <= maxMetaName && k != "tags" {
+		if k != "" && len(k) <= maxMetaName && !slices.Contains(ownFields, k) {
 			names = append(names, k)
 		}
 	}
@@ -377,6 +436,8 @@ func listOf(v any) []string {
 		for part := range strings.SplitSeq(x, ",") {
 			out = append(out, strings.TrimSpace(part))
 		}
+	case []string:
+		return slices.DeleteFunc(slices.Clone(x), func(s string) bool { return s == "" })
 	case []any:
 		for _, e := range x {
 			switch e := e.(type) {
@@ -437,7 +498,7 @@ func (p *preparer) cut(ctx context.Context, v *version, d *parse.Document) error
 		if service.IsBlank(ch.Text) {
 			continue // nothing a reader would see: never embedded, never found
 		}
-		pc := piece{start: ch.Start, end: ch.End, from: -1, page: ch.Page, path: ch.Path, parent: ch.Parent}
+		pc := piece{kind: v.nodeKind(d, ch.Start, ch.End), start: ch.Start, end: ch.End, from: -1, page: ch.Page, path: ch.Path, parent: ch.Parent}
 		if ch.PageEnd > ch.Page {
 			pc.pageEnd = ch.PageEnd
 		}
@@ -451,9 +512,13 @@ func (p *preparer) cut(ctx context.Context, v *version, d *parse.Document) error
 			head = headings(v.doc.Title, ch.Path, ch.Text)
 		}
 		pc.text, pc.contentAt = head+ch.Text, len(head)
+		pc.entities = v.entities(ch.Text)
 		v.pieces = append(v.pieces, pc)
 	}
 	v.doc.Chunks = len(v.pieces)
+	for i := 0; i < len(v.pieces) && len(v.doc.Entities) < maxEntities; i++ {
+		v.doc.Entities = union(v.doc.Entities, v.pieces[i].entities, maxEntities)
+	}
 	if v.doc.Chunks == 0 {
 		v.doc.warn("no text to search")
 	}
@@ -478,11 +543,4 @@ func headings(title string, path []string, content string) string {
 		return ""
 	}
 	return strings.Join(out, " > ") + "\n\n"
-}
-
-// checkChunk checks the chunk options of a base.
-func checkChunk(c chunkConfig) error {
-	o := c.options(nil)
-	_, err := chunk.New(&o)
-	return err
 }

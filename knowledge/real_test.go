@@ -19,7 +19,7 @@ func dataFile(t testing.TB, name string, line func(string)) {
 	t.Helper()
 	dir := os.Getenv("QUARRY_DATA")
 	if dir == "" {
-		t.Skip("QUARRY_DATA is not set: no real data")
+		t.Skip("QUARRY_DATA is not set")
 	}
 	f, err := os.Open(filepath.Join(dir, filepath.FromSlash(name)))
 	if err != nil {
@@ -66,7 +66,7 @@ func difyDocs(t testing.TB, e embed.Embedder, langs []string) *Store {
 
 // difyQuality is the mean nDCG@10 of the known-item queries of languages, over
 // pages: the best chunk of a page is the page's.
-func difyQuality(t testing.TB, s *Store, bases []string, mode Mode) float64 {
+func difyQuality(t testing.TB, s *Store, bases []string, r Request) float64 {
 	t.Helper()
 	relevant := make(map[string]map[string]bool)
 	dataFile(t, "dify-docs/qrels.tsv.gz", func(line string) {
@@ -85,7 +85,8 @@ func difyQuality(t testing.TB, s *Store, bases []string, mode Mode) float64 {
 		lang, _, _ := strings.Cut(q.ID, ":")
 		for _, b := range bases {
 			if b == lang {
-				res := mustSearch(t, s, Request{Bases: bases, Query: q.Text, Mode: mode, TopK: 60, Depth: 200})
+				r.Bases, r.Query, r.TopK, r.Depth = bases, q.Text, 60, 200
+				res := mustSearch(t, s, r)
 				sum += ndcg(res.Items, relevant[q.ID])
 				n++
 			}
@@ -123,7 +124,7 @@ func TestDifyDocs(t *testing.T) {
 	for _, lang := range langs {
 		mustCheck(t, s, lang)
 	}
-	q := difyQuality(t, s, langs, Keyword)
+	q := difyQuality(t, s, langs, Request{Mode: Keyword})
 	t.Logf("nDCG@10 by keyword: %.4f", q)
 	if q < 0.70 {
 		t.Errorf("nDCG@10 %.4f", q)

@@ -51,12 +51,16 @@ const (
 
 // A Request asks one or more bases for the chunks that answer a query.
 type Request struct {
-	// Bases to search, 1 or more; repeated ids count once, at their first place.
+	// Bases to search, 1 or more: "id" for the live base, "id@n" for a
+	// generation. Repeated ones count once, at their first place.
 	Bases []string
 	// Query is text, never a syntax. A blank one is storage.ErrInvalid.
 	Query string
 	// Mode is one of Vector (the default), Keyword and Hybrid.
 	Mode Mode
+	// Fusion joins the legs of a hybrid search: FusionRRF (the default) or
+	// FusionWeighted.
+	Fusion Fusion
 	// TopK is the number of items wanted: default 5, 1–1,000.
 	TopK int
 	// Depth is how many hits every leg of every base gives; default
@@ -65,8 +69,14 @@ type Request struct {
 	// ScoreThreshold drops items with a lower final score, after the rerank
 	// step; inclusive, in [0,1]; 0 keeps all.
 	ScoreThreshold float64
-	// Filter on the metadata of chunks (the Field constants, MetaPrefix).
+	// Filter on the metadata of chunks (the Field constants, MetaPrefix). In a
+	// base that does not know one of its fields no chunk has that field, so
+	// what asks for it matches nothing there; a field that none of the bases
+	// knows is an error (storage.ErrInvalid).
 	Filter filter.Filter
+	// Vectors are embeddings made ahead (Store.EmbedQueries); a query or a model
+	// that is not among them is embedded by the search. Nil is none.
+	Vectors *QueryVectors
 	// OnError is Fail (the default) or Partial.
 	OnError OnError
 	// Rerank, when it is not nil, scores the best candidates anew.
@@ -125,7 +135,7 @@ type Response struct {
 
 // BaseStats tells how one base was searched.
 type BaseStats struct {
-	ID         string        `json:"id"`
+	ID         string        `json:"id"`   // as in the request
 	Mode       Mode          `json:"mode"` // of this base: one without a model is searched by keyword
 	Candidates int           `json:"candidates"`
 	Elapsed    time.Duration `json:"elapsed_ns"`
@@ -133,7 +143,7 @@ type BaseStats struct {
 
 // A BaseError is the failure of one base.
 type BaseError struct {
-	Base string `json:"base"`
+	Base string `json:"base"` // as in the request
 	Err  error  `json:"-"`
 	// Message is the text of Err.
 	Message string `json:"message"`
@@ -170,6 +180,8 @@ type Metadata struct {
 	PageEnd         int    `json:"page_end,omitempty"` // only when it crosses
 	KnowledgeBaseID string `json:"knowledge_base_id"`
 	ChunkIndex      int    `json:"chunk_index"` // from 0
+	// Generation is that of the reference "id@n"; 0 for the live base.
+	Generation int `json:"generation,omitempty"`
 
 	ChunkID         string   `json:"chunk_id"` // for Store.Expand
 	DocumentID      string   `json:"document_id"`
@@ -180,23 +192,32 @@ type Metadata struct {
 	// StartOffset and EndOffset are bytes of the document's text;
 	// SourceStart and SourceEnd are bytes of the source, given where the
 	// content is a copy of them.
-	StartOffset int            `json:"start_offset"`
-	EndOffset   int            `json:"end_offset"`
-	SourceStart *int           `json:"source_start,omitempty"`
-	SourceEnd   *int           `json:"source_end,omitempty"`
-	Format      string         `json:"format,omitempty"`
-	Language    string         `json:"language,omitempty"`
-	Tags        []string       `json:"tags,omitempty"`
-	Authors     []string       `json:"authors,omitempty"`
-	Created     time.Time      `json:"created,omitzero"`
-	Modified    time.Time      `json:"modified,omitzero"`
-	Meta        map[string]any `json:"meta,omitempty"` // without MetaPrefix
+	StartOffset int      `json:"start_offset"`
+	EndOffset   int      `json:"end_offset"`
+	SourceStart *int     `json:"source_start,omitempty"`
+	SourceEnd   *int     `json:"source_end,omitempty"`
+	Format      string   `json:"format,omitempty"`
+	Language    string   `json:"language,omitempty"`
+	Tags        []string `json:"tags,omitempty"`
+	// Entities are names that the chunk's document holds, SourceID is what its
+	// source is called elsewhere; see the package comment.
+	Entities  []string       `json:"entities,omitempty"`
+	Freshness string         `json:"freshness,omitempty"`
+	NodeKind  string         `json:"node_kind,omitempty"`
+	SourceID  string         `json:"source_id,omitempty"`
+	Authors   []string       `json:"authors,omitempty"`
+	Created   time.Time      `json:"created,omitzero"`
+	Modified  time.Time      `json:"modified,omitzero"`
+	Meta      map[string]any `json:"meta,omitempty"` // without MetaPrefix
 }
 
 // normalize checks a request and fills in defaults.
 func (r *Request) normalize() error {
 	if r.Mode == "" {
 		r.Mode = Vector
+	}
+	if r.Fusion == "" {
+		r.Fusion = FusionRRF
 	}
 	if r.OnError == "" {
 		r.OnError = Fail
@@ -226,6 +247,8 @@ func (r *Request) normalize() error {
 		return storage.Invalidf("query of %d bytes, at most %d", len(r.Query), index.MaxQueryText)
 	case r.Mode != Vector && r.Mode != Keyword && r.Mode != Hybrid:
 		return storage.Invalidf("search_mode %q: want %s, %s or %s", r.Mode, Vector, Keyword, Hybrid)
+	case r.Fusion != FusionRRF && r.Fusion != FusionWeighted:
+		return storage.Invalidf("fusion %q: want %s or %s", r.Fusion, FusionRRF, FusionWeighted)
 	case r.OnError != Fail && r.OnError != Partial:
 		return storage.Invalidf("on_error %q: want %s or %s", r.OnError, Fail, Partial)
 	case r.TopK < 1 || r.TopK > MaxTopK:
@@ -300,6 +323,7 @@ type searched struct {
 	id     string
 	view   *view
 	mode   Mode
+	filter filter.Filter
 	vector []float32 // nil without a vector leg, or where the query has no direction
 	floor  float64
 	scale  string // bases of one scale have scores that compare
@@ -362,6 +386,9 @@ func (q *query) open(ctx context.Context) error {
 		if b.err == nil {
 			b.err = b.choose(q.r.Mode)
 		}
+	}
+	if err := q.filters(); err != nil {
+		return err
 	}
 	return q.settle(ctx)
 }

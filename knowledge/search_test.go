@@ -429,3 +429,29 @@ func TestS0_3_KeywordScale(t *testing.T) {
 		t.Errorf("an unknown term does not count: %v, alone %v", unknown, one)
 	}
 }
+
+// S0.2, S0.4: ranks join the legs unless the request asks for the mean of their
+// scores, which then is the score.
+func TestS0_4_Fusion(t *testing.T) {
+	s := shop(t, Options{})
+	r := Request{Bases: []string{"products", "faq"}, Query: "refund within thirty days", Mode: Hybrid, TopK: 100, Depth: 100}
+	if got, want := mustJSON(t, mustSearch(t, s, r).Items), (Request{Bases: r.Bases, Query: r.Query, Mode: Hybrid, TopK: 100, Depth: 100, Fusion: FusionRRF}); got != mustJSON(t, mustSearch(t, s, want).Items) {
+		t.Error("RRF is not the default")
+	}
+	r.Fusion = FusionWeighted
+	for i, it := range mustSearch(t, s, r).Items {
+		score := 0.0
+		for _, leg := range []*index.Leg{it.Keyword, it.Vector} {
+			if leg != nil {
+				score += leg.Score / 2
+			}
+		}
+		if it.Kind != index.ScoreWeighted || math.Abs(it.Score-score) > 1e-12 {
+			t.Errorf("item %d: %s %v, want %v", i, it.Kind, it.Score, score)
+		}
+	}
+	r.Fusion = "best"
+	if _, err := s.Search(t.Context(), r); !errors.Is(err, storage.ErrInvalid) || !strings.Contains(err.Error(), "fusion") {
+		t.Error(err)
+	}
+}

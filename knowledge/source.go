@@ -26,7 +26,9 @@ type Source struct {
 	// Title overrides what the document says of itself.
 	Title string
 	// Meta is kept with the document and each of its chunks, under MetaPrefix,
-	// for filters. Values are those of index.Document.Meta.
+	// for filters. Values are those of index.Document.Meta. What is named
+	// entities, freshness, expires, node_kind or source_id also decides on the
+	// fields of those names (see the package comment).
 	Meta map[string]any
 	// Modified may tell the age of the bytes.
 	Modified time.Time
@@ -53,6 +55,7 @@ type Folder struct {
 type place struct {
 	name, id string
 	origin   string // absolute path of the folder or file
+	sourceID string // unless the document declares one; "" is its name
 	title    string
 	meta     map[string]any
 	modified time.Time
@@ -210,7 +213,7 @@ func (t *tree) visit(f Folder, name string, d iofs.DirEntry, err error) error {
 	if info, err := d.Info(); err == nil {
 		size = info.Size()
 	}
-	t.places = append(t.places, place{name: full, id: id, origin: t.origin, size: size,
+	t.places = append(t.places, place{name: full, id: id, origin: t.origin, sourceID: f.Name, size: size,
 		open: func() (openedSource, error) {
 			return regular(t.root.Open(filepath.FromSlash(name)))
 		}})

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/quarrysearch/quarry/knowledge/describe"
 	"github.com/quarrysearch/quarry/knowledge/embed"
 	"github.com/quarrysearch/quarry/storage"
 )
@@ -27,11 +28,6 @@ var (
 	ErrModel = errors.New("quarry: embedding model mismatch")
 	// ErrExists is returned when a base of that id is there already.
 	ErrExists = errors.New("quarry: already exists")
-	// ErrRerank is returned by AISearch when a reranker scores nothing.
-	ErrRerank = errors.New("quarry: nothing reranked")
-	// ErrEmbedding is returned when an embedder's answer breaks its contract:
-	// a wrong number of components, or components that are not finite.
-	ErrEmbedding = errors.New("quarry: bad embedding")
 )
 
 // Options opens a store; nil means all defaults. Open clones it.
@@ -80,7 +76,7 @@ type Store struct {
 	lock io.Closer
 
 	coders     coders
-	detector   *detector
+	detector   *describe.Detector
 	blobNumber atomic.Uint64 // of temporary names
 
 	life   sync.RWMutex // held for reading by every call, for writing by Close
@@ -94,7 +90,7 @@ type Store struct {
 // a time may write: another is storage.ErrLocked. Bases are opened when they
 // are first used. What a crash left of deleted bases is removed.
 func Open(dir string, o *Options) (*Store, error) {
-	s := &Store{dir: dir, bases: make(map[string]*base), detector: newDetector()}
+	s := &Store{dir: dir, bases: make(map[string]*base), detector: describe.NewDetector()}
 	if err := s.options(o); err != nil {
 		return nil, err
 	}
@@ -172,6 +168,9 @@ func (s *Store) enter() error {
 
 func (s *Store) leave() { s.life.RUnlock() }
 
+// now is the time as the index keeps times.
+func (s *Store) now() time.Time { return s.o.Now().UTC().Truncate(time.Microsecond) }
+
 func (s *Store) writable() error {
 	if s.o.ReadOnly {
 		return fmt.Errorf("%w: the store was opened so", storage.ErrReadOnly)
@@ -247,10 +246,7 @@ func (s *Store) exclusively(baseID string, f func(b *base) error) error {
 		return err
 	}
 	defer s.leave()
-	if err := s.writable(); err != nil {
-		return err
-	}
-	b, err := s.base(baseID)
+	b, err := s.writableBase(context.Background(), baseID)
 	if err != nil {
 		return err
 	}
@@ -259,7 +255,7 @@ func (s *Store) exclusively(baseID string, f func(b *base) error) error {
 	return f(b)
 }
 
-// Delete removes a base and everything in it; storage.ErrNotFound when there is
+// Delete removes a base and everything in it, its generations too; storage.ErrNotFound when there is
 // none. It is atomic: a base is there exactly as long as its catalog file, and
 // that goes first, by a rename. It waits for an ingest in flight.
 func (s *Store) Delete(ctx context.Context, id string) error {
@@ -267,27 +263,34 @@ func (s *Store) Delete(ctx context.Context, id string) error {
 		return err
 	}
 	defer s.leave()
-	if err := errors.Join(s.writable(), ctx.Err()); err != nil {
+	if err := checkBaseID(id); err != nil {
 		return err
 	}
-	b, err := s.base(id)
+	b, err := s.writableBase(ctx, id)
 	if err != nil {
 		return err
 	}
 	b.write.Lock()
 	defer b.write.Unlock()
+	b.links.Lock()
+	defer b.links.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.bases[id] != b {
 		return noBase(id)
 	}
-	from, to := filepath.Join(b.dir, catalogName), filepath.Join(b.dir, trashName)
-	if err := errors.Join(s.fs.Rename(from, to), s.fs.SyncDir(b.dir)); err != nil {
+	if err := b.unname(); err != nil {
 		return fmt.Errorf("delete knowledge base %q: %w", id, err)
 	}
-	delete(s.bases, id)
+	var errs []error
+	for ref, handle := range s.bases { // its generations, too
+		if handle.id == id {
+			delete(s.bases, ref)
+			errs = append(errs, handle.close())
+		}
+	}
 	// Searches in flight hold snapshots, which outlive the files' names.
-	return errors.Join(b.close(), removeTree(s.fs, b.dir))
+	return errors.Join(append(errs, removeTree(s.fs, b.dir))...)
 }
 
 // Bases lists the bases by id. It reads one small file a base.
@@ -309,7 +312,7 @@ func (s *Store) Bases(ctx context.Context) ([]BaseInfo, error) {
 		if !ok || checkBaseID(id) != nil {
 			continue
 		}
-		cat, err := readCatalog(s.fs, s.baseDir(id))
+		cat, err := readCatalog(s.fs, s.baseDir(id), id, 0)
 		if errors.Is(err, storage.ErrNotFound) {
 			continue
 		}
@@ -341,26 +344,34 @@ func (s *Store) Base(ctx context.Context, id string) (BaseInfo, error) {
 	return info, err
 }
 
-// base returns the handle of a base.
-func (s *Store) base(id string) (*base, error) {
-	if err := checkBaseID(id); err != nil {
+// base returns the handle of a base, or of a generation.
+func (s *Store) base(ref string) (*base, error) {
+	id, n, err := parseReference(ref)
+	if err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if b := s.bases[id]; b != nil {
+	if b := s.bases[ref]; b != nil {
 		return b, nil
 	}
-	b := &base{s: s, id: id, dir: s.baseDir(id)}
-	cat, err := readCatalog(s.fs, b.dir)
+	b := &base{s: s, id: id, generation: n, dir: s.baseDir(id)}
+	if n > 0 { // there as long as its base is
+		_, err = s.fs.Stat(b.path(catalogName))
+		b.dir = b.path(generationDir(n))
+	}
+	var cat *catalog
+	if err == nil {
+		cat, err = readCatalog(s.fs, b.dir, id, n)
+	}
 	if errors.Is(err, storage.ErrNotFound) {
-		return nil, noBase(id)
+		return nil, noBase(ref)
 	}
 	if err != nil {
 		return nil, err
 	}
 	b.cat = *cat
-	s.bases[id] = b
+	s.bases[ref] = b
 	return b, nil
 }
 

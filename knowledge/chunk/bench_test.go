@@ -9,7 +9,7 @@ import (
 func BenchmarkChunks(b *testing.B) {
 	english := strings.Repeat("The quick brown fox, of course, jumps over 12 lazy dogs. It doesn't\nstop at Dr. Smith's door; why should it?\n\n## A heading\n\nMore of it follows here (as said above), line by line.\n\n", 4000)
 	mixed := corpus(b)
-	chinese := strings.Repeat("我们今天去公园散步，天气很好。你想一起来吗？当然！\n", 8000)
+	chinese := strings.Repeat("我们今天去公园散步，天气很好。\n你想一起来吗？当然！\n\n", 8000)
 	for _, bm := range []struct {
 		name string
 		o    Options

@@ -34,6 +34,9 @@ func skipBlank(text string, i, end int) int {
 			i++
 			continue
 		}
+		if isHan(text[:end], i) {
+			return i
+		}
 		r, w := utf8.DecodeRuneInString(text[i:end])
 		if !isBlank(r) {
 			return i
@@ -54,6 +57,9 @@ func trim(text string, start, end int) (int, int) {
 			}
 			end--
 			continue
+		}
+		if isHan(text[start:end], end-start-3) {
+			break
 		}
 		r, w := utf8.DecodeLastRuneInString(text[start:end])
 		if !isBlank(r) {

@@ -39,7 +39,9 @@ func (o *Offsets) At(off int) (runes, utf16s int) {
 		r, u, i = r+j-i, u+j-i, j
 		for i < off && i < j+64 {
 			w := 1
-			if text[i] >= utf8.RuneSelf {
+			if isHan(text, i) {
+				w = 3
+			} else if text[i] >= utf8.RuneSelf {
 				_, w = utf8.DecodeRuneInString(text[i:])
 			}
 			i += w

@@ -15,7 +15,7 @@ func realTexts(t testing.TB) map[string][]string {
 	t.Helper()
 	dir := os.Getenv("QUARRY_DATA")
 	if dir == "" {
-		t.Skip("QUARRY_DATA is not set: no real documents")
+		t.Skip("QUARRY_DATA is not set")
 	}
 	out := map[string][]string{}
 	for _, name := range []string{

@@ -133,6 +133,9 @@ type wordScanner struct {
 // rest is the library's.
 func (w *wordScanner) next(i int) (end int, kind wordKind) {
 	text := w.text
+	if isHan(text, i) && (i+3 == len(text) || text[i+3] < utf8.RuneSelf || isHan(text, i+3)) {
+		return i + 3, isWord
+	}
 	switch asciiClass[text[i]] {
 	case clsWord:
 		for j := i + 1; ; j++ {

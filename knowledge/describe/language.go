@@ -1,4 +1,4 @@
-package knowledge
+package describe
 
 import (
 	"strings"
@@ -31,11 +31,12 @@ var latin = []struct{ analyzer, code string }{
 	{"turkish", "tr"}, {"vietnamese", "vi"}, {"irish", "ga"},
 }
 
-// A detector tells languages apart. It never changes.
-type detector struct{ latin []*analysis.Analyzer }
+// A Detector tells languages apart. It never changes.
+type Detector struct{ latin []*analysis.Analyzer }
 
-func newDetector() *detector {
-	d := &detector{latin: make([]*analysis.Analyzer, len(latin))}
+// NewDetector makes the stop words of the languages it tells apart ready.
+func NewDetector() *Detector {
+	d := &Detector{latin: make([]*analysis.Analyzer, len(latin))}
 	for i, l := range latin {
 		d.latin[i] = analysis.ForLanguage(l.code)
 	}
@@ -50,10 +51,10 @@ const (
 	languageLeast = 0.12
 )
 
-// language returns the analyzer of a text and, where it is sure, its language:
+// Language returns the analyzer of a text and, where it is sure, its language:
 // the declared one first, then what script and stop words say. Texts without
 // enough words are "standard". It is linear in the first 8,192 characters.
-func (d *detector) language(declared, text string) (analyzer, code string) {
+func (d *Detector) Language(declared, text string) (analyzer, code string) {
 	if declared != "" {
 		return analysis.ForLanguage(declared).Name(), declared
 	}
@@ -110,7 +111,7 @@ func (d *detector) language(declared, text string) (analyzer, code string) {
 	return d.latinLanguage(text[:end])
 }
 
-func (d *detector) latinLanguage(text string) (analyzer, code string) {
+func (d *Detector) latinLanguage(text string) (analyzer, code string) {
 	hits := make([]int, len(d.latin))
 	words := 0
 	for w := range strings.FieldsFuncSeq(text, func(r rune) bool { return !unicode.IsLetter(r) && r != '\'' }) {

@@ -35,6 +35,8 @@ func TestRefused(t *testing.T) {
 		{"old.doc", []byte("\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + strings.Repeat("\x00", 600)), Options{}, ErrUnsupported},
 		{"locked.docx", []byte("\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + "E\x00n\x00c\x00r\x00y\x00p\x00t\x00e\x00d\x00P\x00a\x00c\x00k\x00a\x00g\x00e\x00"), Options{}, ErrEncrypted},
 		{"locked2.docx", locked, Options{}, ErrEncrypted},
+		{"locked.pdf", makePDF("/ID [(a)(a)] /Encrypt << /Filter /Standard /V 1 /R 2 /P -4 /O ("+strings.Repeat("o", 32)+") /U ("+strings.Repeat("u", 32)+") >>",
+			"<< /Type /Catalog /Pages 2 0 R >>", "<< /Type /Pages /Kids [] /Count 0 >>"), Options{}, ErrEncrypted},
 		{"plain.zip", makeZip(t, part{"a.txt", "x"}), Options{}, ErrUnsupported},
 		{"text.docx", []byte("just text"), Options{}, storage.ErrCorrupt},
 		{"empty.pdf", nil, Options{}, storage.ErrCorrupt},

@@ -218,10 +218,11 @@ func metaCharset(attr []html.Attribute) string {
 	return ""
 }
 
-// knownCharset drops labels that nothing decodes, and UTF-16, which a page that
-// could be read this far is not.
+// knownCharset drops labels that nothing decodes; UTF-16, which a page that
+// could be read this far is not; and UTF-8, which the bytes show better.
 func knownCharset(label string) string {
-	if _, _, _, err := sniff(nil, label); err != nil || strings.HasPrefix(strings.ToLower(label), "utf-16") {
+	codec, _, other, err := sniff(nil, label)
+	if err != nil || other == nil && codec != windows1252 {
 		return ""
 	}
 	return label

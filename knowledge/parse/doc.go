@@ -35,8 +35,8 @@
 // name says; the extension decides among the text formats; without one the
 // bytes do, plain text when unsure. Files of other kinds match ErrUnsupported.
 //
-// Encodings: byte order mark, then Options.Charset or HTML's own declaration,
-// then UTF-16 by its zero bytes, then Windows-1252 when most bytes above 0x7f are
+// Encodings: byte order mark, then Options.Charset or HTML's own declaration of
+// another one than UTF-8, then UTF-16 by its zero bytes, then Windows-1252 when most bytes above 0x7f are
 // no UTF-8. Invalid bytes become U+FFFD with one warning; offsets stay exact. In
 // other encodings that HTML declares, the map is exact to some 256 bytes.
 //

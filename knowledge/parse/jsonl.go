@@ -70,7 +70,7 @@ func (b *builder) jsonArray(off int) (done bool, err error) {
 		}
 		from = p.pos
 		if p.skipValue(0); p.bad {
-			return true, b.corrupt(p.pos, "values nested deeper than %d", b.opt.MaxDepth)
+			return true, tooLarge("values nested deeper than %d, at byte %d", b.opt.MaxDepth, p.pos)
 		}
 		b.jsonRecord(line, from, p.pos)
 		line += strings.Count(b.src[from:p.pos], "\n")

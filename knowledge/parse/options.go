@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/text/encoding/htmlindex"
+
 	"github.com/quarrysearch/quarry/storage"
 )
 
@@ -52,6 +54,16 @@ type Options struct {
 	MaxWarnings int           // kept; 200. One more says how many were dropped
 	PageTime    time.Duration // for one PDF page; 5 s. The page is cut there, with a warning
 	Time        time.Duration // for all pages of a PDF; 2 min. Later pages are left empty, with a warning
+}
+
+// Validate tells what is wrong with the options, as Parse would.
+func (o Options) Validate() error {
+	if o.Charset != "" {
+		if _, err := htmlindex.Get(o.Charset); err != nil {
+			return storage.Invalidf("parse: charset %.40q is unknown", o.Charset)
+		}
+	}
+	return o.fill()
 }
 
 func (o *Options) fill() error {

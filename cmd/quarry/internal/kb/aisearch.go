@@ -10,7 +10,7 @@ import (
 
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/models"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/show"
-	"github.com/quarrysearch/quarry/knowledge"
+	"github.com/quarrysearch/quarry/knowledge/aisearch"
 	"github.com/quarrysearch/quarry/knowledge/chunk"
 	"github.com/quarrysearch/quarry/knowledge/workflow"
 )
@@ -76,9 +76,9 @@ func (c *aiSearchCmd) Run(ctx context.Context, s *session) error {
 	return s.printf("%s%s of %s\n", b.String(), count(len(passages), "passage"), count(len(c.Files), "file"))
 }
 
-func (c *aiSearchCmd) search(ctx context.Context, s *session) (passages []knowledge.AIPassage, err error) {
-	r := knowledge.AIRequest{Query: c.Query, Rerank: c.Rerank != "" && c.Rerank != models.None, ResultCount: c.K, Chunk: c.options(chunk.Count),
-		OffsetUnit: knowledge.OffsetUnit(c.Offsets), WithScore: c.Score || !c.JSON}
+func (c *aiSearchCmd) search(ctx context.Context, s *session) (passages []aisearch.Passage, err error) {
+	r := aisearch.Request{Query: c.Query, Rerank: c.Rerank != "" && c.Rerank != models.None, ResultCount: c.K, Chunk: c.options(chunk.Count),
+		OffsetUnit: aisearch.OffsetUnit(c.Offsets), WithScore: c.Score || !c.JSON}
 	for _, path := range c.Files {
 		text, err := c.read(ctx, path)
 		if err != nil {
@@ -100,7 +100,7 @@ func (c *aiSearchCmd) search(ctx context.Context, s *session) (passages []knowle
 	if err != nil {
 		return nil, err
 	}
-	return knowledge.AISearch(ctx, r, e, rr)
+	return aisearch.Search(ctx, r, e, rr)
 }
 
 func (c *aiSearchCmd) read(ctx context.Context, path string) (string, error) {

@@ -19,19 +19,20 @@ type baseFlags struct {
 	analyzerFlags
 	models.Flags
 	chunkFlags
+	parseFlags
 	NoHeadings bool   `help:"Leave title and section path out of what is indexed with each chunk."`
 	Name       string `placeholder:"TEXT" help:"Name shown to people; default the id."`
 }
 
 func (f *baseFlags) validate() error {
 	_, err := embedderName(f.Flags)
-	return errors.Join(err, f.analyzerFlags.validate(), f.chunkFlags.validate(chunk.Structure))
+	return errors.Join(err, f.analyzerFlags.validate(), f.chunkFlags.validate(chunk.Structure), f.parseFlags.options().Validate())
 }
 
 func (f *baseFlags) options() (*knowledge.BaseOptions, error) {
 	embedder, err := embedderName(f.Flags)
 	o := f.chunkFlags.options(chunk.Structure)
-	return &knowledge.BaseOptions{Name: f.Name, Embedder: embedder, Analyzer: f.analyzerFlags.name(), Chunk: &o, NoHeadings: f.NoHeadings}, err
+	return &knowledge.BaseOptions{Name: f.Name, Embedder: embedder, Analyzer: f.analyzerFlags.name(), Parse: f.parseFlags.options(), Chunk: &o, NoHeadings: f.NoHeadings}, err
 }
 
 type createCmd struct {
@@ -91,7 +92,7 @@ func (listCmd) Help() string {
 	return `    quarry kb list store
     quarry kb list store docs
 
---json prints a line a base, {"id", "name", "created", "analyzer", "embedder", "frozen", "model", "documents", "chunks"}, or a line a document, {"id", "source", "origin", "title", "format", "version", "artifact_hash", "text_hash", "language", "tags", "authors", "created", "modified", "file_time", "ingested", "bytes", "pages", "chunks", "warnings", "meta"}.`
+--json prints a line a base, {"id", "name", "created", "analyzer", "embedder", "frozen", "model", "documents", "chunks"}, or a line a document, {"id", "source", "origin", "title", "format", "version", "artifact_hash", "text_hash", "language", "tags", "authors", "entities", "freshness", "source_id", "created", "modified", "file_time", "ingested", "bytes", "pages", "chunks", "warnings", "enabled", "meta"}.`
 }
 
 // Run lists.
@@ -142,7 +143,7 @@ func optional(id string) []string {
 }
 
 func (c *listCmd) documents(ctx context.Context, s *session, store *knowledge.Store) error {
-	rows := [][]string{{"DOCUMENT", "VERSION", "FORMAT", "PAGES", "CHUNKS", "SIZE", "LANGUAGE", "TITLE"}}
+	rows := [][]string{{"DOCUMENT", "VERSION", "FORMAT", "PAGES", "CHUNKS", "SIZE", "LANGUAGE", "STATE", "TITLE"}}
 	warnings := ""
 	for d, err := range store.Documents(ctx, c.ID) {
 		if err != nil {
@@ -158,7 +159,11 @@ func (c *listCmd) documents(ctx context.Context, s *session, store *knowledge.St
 		if d.Pages > 0 {
 			pages = strconv.Itoa(d.Pages)
 		}
-		rows = append(rows, []string{show.Line(d.ID, 80), strconv.Itoa(d.Version), d.Format, pages, strconv.Itoa(d.Chunks), show.Bytes(d.Bytes), d.Language, show.Line(d.Title, 60)})
+		state := ""
+		if !d.Enabled {
+			state = "disabled"
+		}
+		rows = append(rows, []string{show.Line(d.ID, 80), strconv.Itoa(d.Version), d.Format, pages, strconv.Itoa(d.Chunks), show.Bytes(d.Bytes), d.Language, state, show.Line(d.Title, 60)})
 		for _, w := range d.Warnings {
 			warnings += fmt.Sprintf("warning: %s: %s\n", show.Line(d.ID, 80), show.Line(w, 200))
 		}
@@ -227,7 +232,7 @@ type checkCmd struct {
 }
 
 func (checkCmd) Help() string {
-	return `Reads every document, chunk and stored source, and recomputes: hashes of sources and texts, the content of each chunk at its offsets, pages, counts. Changes nothing; a writer may be at work.
+	return `Reads every document, chunk and stored source, and recomputes: hashes of sources and texts, the content of each chunk at its offsets, pages, counts; and the index with every checksum of it. Changes nothing; a writer may be at work.
 
     quarry kb check store
 
@@ -250,7 +255,11 @@ func (c *checkCmd) Run(ctx context.Context, s *session) (err error) {
 	var text strings.Builder
 	damaged := 0
 	for _, b := range infos {
-		r, err := store.Check(ctx, b.ID)
+		ref := b.ID
+		if c.ID != "" {
+			ref = c.ID
+		}
+		r, err := store.Check(ctx, ref)
 		if err != nil && (r == nil || !errors.Is(err, storage.ErrCorrupt)) {
 			return err
 		}
@@ -259,15 +268,15 @@ func (c *checkCmd) Run(ctx context.Context, s *session) (err error) {
 			damaged++
 			state = "DAMAGED"
 		}
-		rows = append(rows, []string{b.ID, strconv.Itoa(r.Documents), strconv.Itoa(r.Chunks), state})
+		rows = append(rows, []string{ref, strconv.Itoa(r.Documents), strconv.Itoa(r.Chunks), state})
 		for _, p := range r.Problems {
-			fmt.Fprintf(&text, "PROBLEM: %s: %s\n", b.ID, show.Line(p, 0))
+			fmt.Fprintf(&text, "PROBLEM: %s: %s\n", ref, show.Line(p, 0))
 		}
 		if c.JSON {
 			if err := s.json(struct {
 				Base string `json:"base"`
 				*knowledge.CheckReport
-			}{b.ID, r}); err != nil {
+			}{ref, r}); err != nil {
 				return err
 			}
 		}

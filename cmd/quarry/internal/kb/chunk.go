@@ -9,8 +9,8 @@ import (
 
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/models"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/show"
-	"github.com/quarrysearch/quarry/knowledge"
 	"github.com/quarrysearch/quarry/knowledge/chunk"
+	"github.com/quarrysearch/quarry/knowledge/embed"
 	"github.com/quarrysearch/quarry/knowledge/parse"
 )
 
@@ -78,7 +78,7 @@ func (c *chunkCmd) Run(ctx context.Context, s *session) (err error) {
 		return err
 	}
 	o := c.options(chunk.Structure)
-	if o.Tokenizer = knowledge.TokenizerOf(e); o.Tokenizer == nil {
+	if o.Tokenizer = embed.SpansOf(e); o.Tokenizer == nil {
 		o.Tokenizer = chunk.Words
 	}
 	chunker, err := chunk.New(&o)

@@ -1,7 +1,7 @@
 // Package kb holds the commands of the retrieval layer: knowledge bases, the dry
 // run of the chunker, the one-shot AI Search and the workflow runner.
 //
-//	quarry kb create | add | list | search | check | rm | rebuild STORE …
+//	quarry kb create | add | list | search | get | expand | … STORE …
 //	quarry chunk FILE                        where a file would be cut
 //	quarry aisearch QUERY FILE…              passages of files that no base holds
 //	quarry run WORKFLOW.json --var NAME=…    start, search, rerank, agent, end

@@ -10,7 +10,8 @@ import (
 	"testing"
 	"unicode/utf16"
 
-	"github.com/quarrysearch/quarry/knowledge"
+	"github.com/quarrysearch/quarry/knowledge/aisearch"
+	"github.com/quarrysearch/quarry/knowledge/chat"
 	"github.com/quarrysearch/quarry/knowledge/workflow"
 )
 
@@ -18,13 +19,13 @@ func TestAISearch(t *testing.T) {
 	dir := folder(t, library)
 	files := []string{filepath.Join(dir, "refunds.md"), filepath.Join(dir, "manual.txt")}
 	out := ok(t, "aisearch", "größer ist nicht besser 🙂", files[0], files[1], "--unit", "sentence", "--size", "1", "--overlap", "0", "-k", "1", "--json")
-	p := decode[[]knowledge.AIPassage](t, out)
+	p := decode[[]aisearch.Passage](t, out)
 	units := utf16.Encode([]rune(library["manual.txt"]))
 	if len(p) != 1 || p[0].DocumentIndex != 1 || p[0].Score != nil || string(utf16.Decode(units[p[0].Start:p[0].End])) != p[0].Text {
 		t.Errorf("%s", out)
 	}
 	out = ok(t, "aisearch", "größer", files[1], "--offsets", "byte", "--raw", "--score", "--json", "--rerank", "late")
-	if p := decode[[]knowledge.AIPassage](t, out); len(p) != 1 || p[0].Score == nil || library["manual.txt"][p[0].Start:p[0].End] != p[0].Text {
+	if p := decode[[]aisearch.Passage](t, out); len(p) != 1 || p[0].Score == nil || library["manual.txt"][p[0].Start:p[0].End] != p[0].Text {
 		t.Errorf("%s", out)
 	}
 	if out := ok(t, "aisearch", "refund", write2(t, "blank.txt", " \n\n "), "--json"); out != "[]\n" {
@@ -80,8 +81,8 @@ func support(t *testing.T) (store, flow string) {
 func TestSupportWorkflow(t *testing.T) {
 	store, flow := support(t)
 	var asked struct {
-		Model    string             `json:"model"`
-		Messages []workflow.Message `json:"messages"`
+		Model    string         `json:"model"`
+		Messages []chat.Message `json:"messages"`
 	}
 	key := ""
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -152,7 +153,7 @@ func TestRunAISearch(t *testing.T) {
 	out := ok(t, "run", flow, "--var", "user_message=red button", "--var", "text=The green button. The red button!")
 	got := decode[struct {
 		Outputs struct {
-			Result []knowledge.AIPassage `json:"result"`
+			Result []aisearch.Passage `json:"result"`
 		} `json:"outputs"`
 	}](t, out)
 	if len(got.Outputs.Result) != 1 || got.Outputs.Result[0].Text != "The red button!" || got.Outputs.Result[0].Start != 18 {

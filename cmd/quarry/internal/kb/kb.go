@@ -24,10 +24,13 @@ import (
 // Commands are the commands of the retrieval layer, to be embedded in a command
 // line. Their Run methods want a context.Context bound.
 type Commands struct {
-	KB       baseCommands `cmd:"" name:"kb" help:"Knowledge bases: files in, cited passages out."`
-	Chunk    chunkCmd     `cmd:"" help:"Show where a file would be cut into chunks."`
-	AISearch aiSearchCmd  `cmd:"" name:"aisearch" help:"Search files that no knowledge base holds, by meaning."`
-	Flow     runCmd       `cmd:"" name:"run" help:"Run a workflow's JSON: search, rerank, agent."`
+	KB       baseCommands     `cmd:"" name:"kb" help:"Knowledge bases: files in, cited passages out."`
+	Chunk    chunkCmd         `cmd:"" help:"Show where a file would be cut into chunks."`
+	AISearch aiSearchCmd      `cmd:"" name:"aisearch" help:"Search files that no knowledge base holds, by meaning."`
+	Space    spaceCommands    `cmd:"" help:"Published spaces on knowledge bases: evidence with citations that can be checked."`
+	Profile  profileCommands  `cmd:"" help:"Retrieval Profiles of spaces."`
+	Workflow workflowCommands `cmd:"" help:"Workflows kept in a catalogue: import, publish, run."`
+	Flow     runCmd           `cmd:"" name:"run" help:"Run a workflow's JSON: search, rerank, agent."`
 
 	// Open opens embedders; nil is OpenEmbedder.
 	Open Opener `kong:"-"`
@@ -39,8 +42,14 @@ type baseCommands struct {
 	Add     addCmd     `cmd:"" help:"Bring files and folders into a knowledge base: only what changed is read anew."`
 	List    listCmd    `cmd:"" help:"List knowledge bases, or the documents of one."`
 	Search  searchCmd  `cmd:"" help:"Search knowledge bases together."`
+	Get     getCmd     `cmd:"" help:"Print the record of a document, or write its stored source."`
+	Expand  expandCmd  `cmd:"" help:"Print a chunk with what stands around it."`
+	Disable disableCmd `cmd:"" help:"Hide documents from every search."`
+	Enable  enableCmd  `cmd:"" help:"Bring back disabled documents."`
+	Freeze  freezeCmd  `cmd:"" help:"Make the state of a knowledge base a generation that never changes."`
 	Check   checkCmd   `cmd:"" help:"Prove every chunk against its source; exit code 1 when one does not hold."`
 	Rm      rmCmd      `cmd:"" help:"Remove a knowledge base, or documents of it."`
+	Prune   pruneCmd   `cmd:"" help:"Remove stored sources that no document names."`
 	Rebuild rebuildCmd `cmd:"" help:"Make a knowledge base anew from the sources it keeps."`
 }
 
@@ -103,7 +112,9 @@ func bases(ctx context.Context, dir string) (infos []knowledge.BaseInfo, err err
 	return infos, nil
 }
 
-// pick returns the bases of the given ids, all without ids.
+// pick returns the bases of the given ids, all without ids. For "ID@N" it is
+// that of the generation, if there is one: a base may have got another embedder
+// since.
 func pick(ctx context.Context, dir string, ids ...string) ([]knowledge.BaseInfo, error) {
 	infos, err := bases(ctx, dir)
 	if err != nil || len(ids) == 0 {
@@ -112,12 +123,34 @@ func pick(ctx context.Context, dir string, ids ...string) ([]knowledge.BaseInfo,
 	var out []knowledge.BaseInfo
 	for _, id := range ids {
 		i := slices.IndexFunc(infos, func(b knowledge.BaseInfo) bool { return b.ID == id })
-		if i < 0 {
-			return nil, noBase(dir, id)
+		if i >= 0 {
+			out = append(out, infos[i])
+			continue
 		}
-		out = append(out, infos[i])
+		info, err := frozen(ctx, dir, id)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, info)
 	}
 	return out, nil
+}
+
+// frozen describes a generation by its reference.
+func frozen(ctx context.Context, dir, ref string) (info knowledge.BaseInfo, err error) {
+	if !strings.Contains(ref, "@") {
+		return info, noBase(dir, ref)
+	}
+	store, err := knowledge.Open(dir, &knowledge.Options{ReadOnly: true})
+	if err != nil {
+		return info, err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	info, err = store.Base(ctx, ref)
+	if errors.Is(err, storage.ErrNotFound) {
+		err = noBase(dir, ref)
+	}
+	return info, err
 }
 
 func noBase(dir, id string) error {
@@ -180,6 +213,14 @@ func (r *resources) store(ctx context.Context, dir string, write bool, names ...
 		r.closers = append(r.closers, store.Close)
 	}
 	return store, err
+}
+
+// reader opens a store that has a base, for reading what needs no embedder.
+func (r *resources) reader(ctx context.Context, dir, id string) (*knowledge.Store, error) {
+	if _, err := pick(ctx, dir, id); err != nil {
+		return nil, err
+	}
+	return r.store(ctx, dir, false)
 }
 
 // writer opens a store for writing, with a cache of embeddings beside it: what

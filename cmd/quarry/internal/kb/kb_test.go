@@ -245,6 +245,12 @@ func TestShapes(t *testing.T) {
 		{0, []string{"kb", "list", store, "--json"}},
 		{0, []string{"kb", "list", store, "docs", "--json"}},
 		{0, []string{"kb", "search", store, "green button", "--json", "--rerank", "late", "--context", "100"}},
+		{0, []string{"kb", "get", store, "docs", "refunds.md", "--json"}},
+		{0, []string{"kb", "expand", store, "docs", "refunds.md#00000000", "--after", "1", "--json"}},
+		{0, []string{"kb", "disable", store, "docs", "refunds.md", "--json"}},
+		{0, []string{"kb", "enable", store, "docs", "refunds.md", "--json"}},
+		{0, []string{"kb", "freeze", store, "docs", "--json"}},
+		{0, []string{"kb", "prune", store, "docs", "--json"}},
 		{0, []string{"kb", "check", store, "docs", "--json"}},
 		{0, []string{"chunk", filepath.Join(dir, "manual.txt"), "--json"}},
 		{0, []string{"aisearch", "green button", filepath.Join(dir, "manual.txt"), "--json"}},
@@ -285,7 +291,8 @@ func golden(t *testing.T, name, got string) {
 }
 
 func TestHelp(t *testing.T) {
-	for _, c := range []string{"kb create", "kb add", "kb list", "kb search", "kb check", "kb rm", "kb rebuild", "chunk", "aisearch", "run"} {
+	for _, c := range []string{"kb create", "kb add", "kb list", "kb search", "kb get", "kb expand", "kb disable", "kb enable", "kb freeze", "kb check",
+		"kb rm", "kb prune", "kb rebuild", "chunk", "aisearch", "run"} {
 		r := command(t, fake, append(strings.Fields(c), "--help")...)
 		if r.code != 0 || strings.Contains(r.out, "${") || !strings.Contains(strings.Join(strings.Fields(r.out), " "), "    quarry "+c) && !strings.Contains(r.out, "quarry "+c+" ") {
 			t.Errorf("help of %s, exit code %d:\n%s", c, r.code, r.out)
@@ -318,6 +325,12 @@ func TestUsageErrors(t *testing.T) {
 		{"--var", "run F --var user_message"},
 		{"--reset", "kb rebuild S docs --size 10"},
 		{"expected", "kb add S docs"},
+		{"format", "kb create S docs --format poem"},
+		{"charset", "kb create S docs --charset klingon"},
+		{"MaxPages", "kb create S docs --max-pages=-1"},
+		{"--version", "kb get S docs x --version 2"},
+		{"--before", "kb expand S docs x --before=-1"},
+		{"--drop", "kb freeze S docs --drop 1 --list"},
 	} {
 		args := strings.Fields(c.args)
 		for i, a := range args {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/quarrysearch/quarry/bm25/analysis"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/models"
@@ -17,6 +18,7 @@ import (
 	"github.com/quarrysearch/quarry/knowledge/chunk"
 	"github.com/quarrysearch/quarry/knowledge/embed"
 	"github.com/quarrysearch/quarry/knowledge/embed/service/call"
+	"github.com/quarrysearch/quarry/knowledge/parse"
 	"github.com/quarrysearch/quarry/knowledge/rerank"
 )
 
@@ -120,6 +122,18 @@ func (f *chunkFlags) validate(strategy chunk.Strategy) error {
 	o := f.options(strategy)
 	_, err := chunk.New(&o)
 	return err
+}
+
+// parseFlags say how files are read.
+type parseFlags struct {
+	Format   string        `placeholder:"NAME" help:"Read every file as markdown, html, text, pdf, docx, csv, xlsx or jsonl, whatever it looks like."`
+	Charset  string        `placeholder:"NAME" help:"Encoding of text files that state none, such as windows-1251; default by their bytes."`
+	MaxPages int           `placeholder:"N" help:"Pages of a PDF that are read; default 20000."`
+	PDFTime  time.Duration `placeholder:"TIME" help:"Time for the pages of one PDF, such as 30s; default 2m."`
+}
+
+func (f *parseFlags) options() parse.Options {
+	return parse.Options{Format: parse.Format(f.Format), Charset: f.Charset, MaxPages: f.MaxPages, Time: f.PDFTime}
 }
 
 // analyzerFlags choose how words are made of a text.

@@ -20,8 +20,9 @@ type searchCmd struct {
 	Store string   `arg:"" help:"Directory of the store."`
 	Query []string `arg:"" help:"What to look for; never read as a syntax."`
 
-	Base     []string `short:"b" placeholder:"ID" help:"Bases to search; default all."`
+	Base     []string `short:"b" placeholder:"ID" help:"Bases to search, or ID@N for generations; default all bases."`
 	Mode     string   `enum:"vector,keyword,hybrid" default:"hybrid" help:"Legs to run: vector, keyword, hybrid. A base without embedder is searched by keyword."`
+	Fusion   string   `enum:"rrf,weighted" default:"rrf" help:"How hybrid joins its legs: by ranks (rrf), or by scores (weighted), which is better with models that declare a floor, such as e5."`
 	K        int      `name:"k" short:"k" default:"5" help:"Passages wanted, 1 to 1000."`
 	Depth    int      `placeholder:"N" help:"Hits that each leg of each base gives; default 4 k, at least 50."`
 	MinScore float64  `placeholder:"X" help:"Drop passages with a lower final score, 0 to 1."`
@@ -43,7 +44,7 @@ func (searchCmd) Help() string {
     quarry kb search store vacation rules --filter 'language = "de" and modified >= 2024-01-01'
     quarry kb search store refund --context 2000
 
-A filter may ask for document_id, source, title, format, language, tags, authors, created, modified, page, section, chunk_index, and for what documents say of themselves as meta.NAME. Scores are in [0,1] and do not depend on the other hits.
+A filter may ask for document_id, source, title, format, language, tags, authors, created, modified, entities, freshness, node_kind, source_id, page, section, chunk_index, and for what documents say of themselves as meta.NAME. Scores are in [0,1] and do not depend on the other hits.
 
 --json prints one object: {"items": [{"content", "score", "score_kind", "retrieval_score", "keyword", "vector", "metadata": {"source", "page", "page_end", "knowledge_base_id", "chunk_index", "chunk_id", "document_id", "document_version", "artifact_hash", "title", "section_path", "start_offset", "end_offset", "source_start", "source_end", …}}], "query", "mode", "merge", "degradation_flags", "errors", "notes", "bases", "elapsed_ns"}, and with --context "context": {"text", "sources", "parts", "truncated", "runes", "tokens"}. Offsets are bytes of the document's text.`
 }
@@ -82,7 +83,7 @@ func (c *searchCmd) Run(ctx context.Context, s *session) (err error) {
 	if err != nil {
 		return err
 	}
-	req := knowledge.Request{Bases: ids, Query: strings.Join(c.Query, " "), Mode: knowledge.Mode(c.Mode), TopK: c.K, Depth: c.Depth,
+	req := knowledge.Request{Bases: ids, Query: strings.Join(c.Query, " "), Mode: knowledge.Mode(c.Mode), Fusion: knowledge.Fusion(c.Fusion), TopK: c.K, Depth: c.Depth,
 		ScoreThreshold: c.MinScore, RerankKeep: c.RerankKeep}
 	if c.Filter != "" {
 		if req.Filter, err = filter.Parse(c.Filter); err != nil {
@@ -134,6 +135,10 @@ func (c *searchCmd) open(ctx context.Context, open *resources) (*knowledge.Store
 	var wanted []knowledge.BaseInfo
 	for _, id := range ids {
 		b, ok := there[id]
+		if !ok && strings.Contains(id, "@") {
+			b, err = frozen(ctx, c.Store, id)
+			ok = err == nil
+		}
 		switch {
 		case !ok && !c.Partial:
 			return nil, nil, noBase(c.Store, id)

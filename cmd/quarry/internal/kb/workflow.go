@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/models"
+	"github.com/quarrysearch/quarry/knowledge/chat"
 	"github.com/quarrysearch/quarry/knowledge/embed/service/call"
 	"github.com/quarrysearch/quarry/knowledge/rerank"
 	"github.com/quarrysearch/quarry/knowledge/workflow"
@@ -41,13 +42,22 @@ Agents ask an OpenAI-compatible service: QUARRY_CHAT_URL is its base URL (https:
 
 // Validate checks the flags.
 func (c *runCmd) Validate() error {
-	for _, v := range c.Var {
-		if name, _, ok := strings.Cut(v, "="); !ok || name == "" {
-			return fmt.Errorf("--var %s: want NAME=TEXT", v)
-		}
-	}
+	_, verr := variables(c.Var)
 	_, err := embedderName(c.Flags)
-	return errors.Join(err, (&rerankFlag{c.Reranker}).validate())
+	return errors.Join(verr, err, (&rerankFlag{c.Reranker}).validate())
+}
+
+// variables reads what --var gives.
+func variables(specs []string) (map[string]any, error) {
+	out := map[string]any{}
+	for _, v := range specs {
+		name, value, ok := strings.Cut(v, "=")
+		if !ok || name == "" {
+			return nil, fmt.Errorf("--var %s: want NAME=TEXT", v)
+		}
+		out[name] = value
+	}
+	return out, nil
 }
 
 // outcome is a result without its trace.
@@ -72,10 +82,9 @@ func (c *runCmd) Run(ctx context.Context, s *session) (err error) {
 	if err != nil {
 		return err
 	}
-	input := map[string]any{}
-	for _, v := range c.Var {
-		name, value, _ := strings.Cut(v, "=")
-		input[name] = value
+	input, err := variables(c.Var)
+	if err != nil {
+		return err
 	}
 	r, err := w.Run(ctx, env, input)
 	if c.Trace {
@@ -115,17 +124,11 @@ func (c *runCmd) environment(ctx context.Context, s *session, open *resources, t
 			env.Rerankers = map[string]rerank.Reranker{workflow.DefaultRerankModel: rr}
 		}
 	}
-	if url := getenv(chatURL); url != "" && types[workflow.TypeAgent] {
-		o := workflow.ChatOptions{Model: getenv(chatModel), Call: call.Options{BaseURL: url}}
-		if getenv(chatKey) != "" {
-			o.Call.KeyEnv = chatKey
-		}
-		chat, err := workflow.NewChat(o)
-		if err != nil {
+	if types[workflow.TypeAgent] {
+		var err error
+		if env.Chat, err = openChat(open); err != nil {
 			return nil, err
 		}
-		open.closers = append(open.closers, chat.Close)
-		env.Chat = chat
 	}
 	if c.Trace {
 		env.OnEvent = func(e workflow.Event) {
@@ -135,6 +138,24 @@ func (c *runCmd) environment(ctx context.Context, s *session, open *resources, t
 		}
 	}
 	return env, nil
+}
+
+// openChat is the service that the environment names, nil without one.
+func openChat(open *resources) (chat.Model, error) {
+	url := getenv(chatURL)
+	if url == "" {
+		return nil, nil
+	}
+	o := chat.Options{Model: getenv(chatModel), Call: call.Options{BaseURL: url}}
+	if getenv(chatKey) != "" {
+		o.Call.KeyEnv = chatKey
+	}
+	model, err := chat.New(o)
+	if err != nil {
+		return nil, err
+	}
+	open.closers = append(open.closers, model.Close)
+	return model, nil
 }
 
 // typesOf are the types of the nodes of a workflow that was checked.

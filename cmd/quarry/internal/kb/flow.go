@@ -1,0 +1,434 @@
+package kb
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/show"
+	"github.com/quarrysearch/quarry/knowledge/catalog"
+	"github.com/quarrysearch/quarry/knowledge/rerank"
+	"github.com/quarrysearch/quarry/knowledge/space"
+	"github.com/quarrysearch/quarry/knowledge/workflow"
+	"github.com/quarrysearch/quarry/knowledge/workflow/dsl"
+	"github.com/quarrysearch/quarry/storage"
+)
+
+// workflowCommands are those of quarry workflow.
+type workflowCommands struct {
+	Import   flowImportCmd  `cmd:"" help:"Keep a workflow's definition (YAML or JSON) in the catalogue, as a draft."`
+	Export   flowExportCmd  `cmd:"" help:"Print a definition as it was imported, or in the other format."`
+	List     flowListCmd    `cmd:"" help:"List workflows."`
+	Select   flowSelectCmd  `cmd:"" help:"Choose the spaces of a retrieval node of a draft anew."`
+	Publish  flowPublishCmd `cmd:"" help:"Publish a draft and bind exactly its spaces, in one step."`
+	Run      flowRunCmd     `cmd:"" help:"Run the published workflow, or its draft."`
+	Bindings bindingsCmd    `cmd:"" help:"List the bindings of a workflow."`
+	Revoke   revokeCmd      `cmd:"" help:"Take a space away from a workflow: its next published run fails."`
+	Rm       flowRmCmd      `cmd:"" help:"Remove a workflow with its snapshots and bindings."`
+}
+
+type flowImportCmd struct {
+	Store string `arg:"" help:"Directory of the store."`
+	File  string `arg:"" help:"Definition: an app with a graph, in YAML or JSON, or the JSON that quarry run takes."`
+
+	ID        string `name:"id" placeholder:"ID" help:"Id; default the file's name. A workflow that is there gets a new draft."`
+	Name      string `placeholder:"TEXT" help:"Name shown to people; default that of the definition."`
+	Workspace string `default:"default" placeholder:"ID" help:"Workspace, of a new workflow."`
+	accountFlag
+	JSON bool `name:"json" help:"Print the result as JSON."`
+}
+
+func (flowImportCmd) Help() string {
+	return `Spaces that the workspace does not have are warnings; the workflow cannot be published until they are chosen again (quarry workflow select). Nodes and keys that are unknown here are kept as they are.
+
+    quarry workflow import store support.yaml
+    quarry workflow publish store support
+    quarry workflow run store support --var user_message="How do I get a refund?"
+
+--json prints {"workflow", "draft_revision", "spaces", "warnings": [{"node", "title", "space", "message"}], "runnable", "reason"}.`
+}
+
+// imported is the result of an import.
+type imported struct {
+	Workflow      string        `json:"workflow"`
+	DraftRevision int           `json:"draft_revision"`
+	Spaces        []string      `json:"spaces"`
+	Warnings      []dsl.Warning `json:"warnings"`
+	// Runnable tells that this engine runs it; Reason why not.
+	Runnable bool   `json:"runnable"`
+	Reason   string `json:"reason,omitempty"`
+}
+
+// Run imports.
+func (c *flowImportCmd) Run(s *session) error {
+	data, err := os.ReadFile(c.File)
+	if err != nil {
+		return err
+	}
+	base := filepath.Base(c.File)
+	out := imported{Workflow: cmp.Or(c.ID, strings.TrimSuffix(base, filepath.Ext(base))), Warnings: []dsl.Warning{}}
+	return s.withCatalog(c.Store, true, func(cat *catalog.Catalog) error {
+		if err := ensureAlone(cat, c.Workspace); err != nil {
+			return err
+		}
+		name, err := c.read(cat, data, &out)
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.File, err)
+		}
+		w, err := cat.Workflow(out.Workflow)
+		fresh := errors.Is(err, storage.ErrNotFound)
+		if err != nil && !fresh {
+			return err
+		}
+		w.ID, w.Name, w.Draft, w.Unresolved = out.Workflow, cmp.Or(c.Name, name, out.Workflow), data, dsl.Unresolved(out.Warnings)
+		if fresh {
+			w.Workspace = c.Workspace
+			w, err = cat.CreateWorkflow(c.Account, w)
+		} else {
+			w, err = cat.UpdateWorkflow(c.Account, w, w.DraftRevision)
+		}
+		if err != nil {
+			return err
+		}
+		out.DraftRevision = w.DraftRevision
+		return c.print(s, &out)
+	})
+}
+
+// read checks a definition and returns its name.
+func (c *flowImportCmd) read(cat *catalog.Catalog, data []byte, out *imported) (name string, err error) {
+	d, notDSL := dsl.Parse(data)
+	w, err := dsl.Load(data)
+	switch {
+	case err == nil:
+		name, out.Spaces, out.Runnable = w.Name(), w.Spaces(), true
+	case notDSL != nil:
+		return "", err
+	default: // kept as it is; another engine may run it
+		out.Reason = reason(err.Error())
+	}
+	has := func(id string) bool {
+		sp, err := cat.Space(id)
+		return err == nil && sp.Workspace == c.Workspace
+	}
+	if notDSL == nil {
+		out.Spaces, out.Warnings = d.Spaces(), append(out.Warnings, d.Missing(has)...)
+		return d.Name(), nil
+	}
+	for _, id := range out.Spaces { // the JSON of package workflow
+		if !has(id) {
+			out.Warnings = append(out.Warnings, dsl.Warning{Space: id, Message: fmt.Sprintf("space %q is not in the workspace %s", id, c.Workspace)})
+		}
+	}
+	return name, nil
+}
+
+func (c *flowImportCmd) print(s *session, out *imported) error {
+	if c.JSON {
+		return s.json(out)
+	}
+	for _, w := range out.Warnings {
+		s.notef("warning: %s", show.Line(w.String(), 300))
+	}
+	if !out.Runnable {
+		s.notef("kept, but not to be run here: %s", out.Reason)
+	}
+	return s.printf("%s: draft %d, %s\n", out.Workflow, out.DraftRevision, count(len(out.Spaces), "space"))
+}
+
+type flowExportCmd struct {
+	Store  string `arg:"" help:"Directory of the store."`
+	ID     string `arg:"" name:"id" help:"Workflow, or id@N for a published snapshot."`
+	Format string `enum:",yaml,json" default:"" placeholder:"NAME" help:"yaml or json; default that of the import, byte for byte."`
+}
+
+// Run exports.
+func (c *flowExportCmd) Run(s *session) error {
+	return s.withCatalog(c.Store, false, func(cat *catalog.Catalog) error {
+		data, err := definition(cat, c.ID)
+		if err != nil {
+			return err
+		}
+		if c.Format != "" {
+			d, err := dsl.Parse(data)
+			if err != nil {
+				return fmt.Errorf("%s: %w", c.ID, err)
+			}
+			if data, err = d.Export(dsl.Format(c.Format)); err != nil {
+				return err
+			}
+		}
+		return s.printf("%s", data)
+	})
+}
+
+// definition is the draft of a workflow, or what a snapshot holds.
+func definition(cat *catalog.Catalog, id string) ([]byte, error) {
+	if strings.Contains(id, "@") {
+		snap, err := cat.Snapshot(id)
+		return snap.Definition, err
+	}
+	w, err := cat.Workflow(id)
+	return w.Draft, err
+}
+
+type flowListCmd struct {
+	Store string `arg:"" help:"Directory of the store."`
+	JSON  bool   `name:"json" help:"Print a workflow a line, as JSON."`
+}
+
+// Run lists.
+func (c *flowListCmd) Run(s *session) error {
+	return s.withCatalog(c.Store, false, func(cat *catalog.Catalog) error {
+		workspaces, err := cat.Workspaces()
+		if err != nil {
+			return err
+		}
+		rows := [][]string{{"ID", "WORKSPACE", "DRAFT", "PUBLISHED", "UNRESOLVED", "NAME"}}
+		for _, ws := range workspaces {
+			flows, err := cat.Workflows(ws.ID)
+			if err != nil {
+				return err
+			}
+			for _, w := range flows {
+				if c.JSON {
+					if err := s.json(w); err != nil {
+						return err
+					}
+				}
+				rows = append(rows, []string{w.ID, w.Workspace, strconv.Itoa(w.DraftRevision), cmp.Or(w.Published, "never"),
+					strings.Join(w.Unresolved, " "), show.Line(w.Name, 60)})
+			}
+		}
+		if c.JSON {
+			return nil
+		}
+		return s.printf("%s", show.Table(rows, []bool{false, false, true}))
+	})
+}
+
+type flowSelectCmd struct {
+	Store string   `arg:"" help:"Directory of the store."`
+	ID    string   `arg:"" name:"id" help:"Workflow."`
+	Node  string   `arg:"" help:"Id of the knowledge-retrieval-v2 node."`
+	Space []string `arg:"" help:"Spaces, 1 to 10."`
+	accountFlag
+}
+
+func (flowSelectCmd) Help() string {
+	return `    quarry workflow select store support retrieval docs faq`
+}
+
+// Run selects.
+func (c *flowSelectCmd) Run(s *session) error {
+	return s.withCatalog(c.Store, true, func(cat *catalog.Catalog) error {
+		w, err := cat.Workflow(c.ID)
+		if err != nil {
+			return err
+		}
+		d, err := dsl.Parse(w.Draft)
+		if err == nil {
+			d, err = d.Select(c.Node, c.Space)
+		}
+		if err == nil {
+			w.Draft, err = d.Export(d.Format())
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.ID, err)
+		}
+		w.Unresolved = dsl.Unresolved(d.Missing(func(id string) bool {
+			sp, err := cat.Space(id)
+			return err == nil && sp.Workspace == w.Workspace
+		}))
+		if w, err = cat.UpdateWorkflow(c.Account, w, w.DraftRevision); err != nil {
+			return err
+		}
+		return s.printf("%s: draft %d\n", w.ID, w.DraftRevision)
+	})
+}
+
+type flowPublishCmd struct {
+	Store    string `arg:"" help:"Directory of the store."`
+	ID       string `arg:"" name:"id" help:"Workflow."`
+	Revision int    `placeholder:"N" help:"Revision of the draft that you saw: another one now is an error. Default the one that is there."`
+	accountFlag
+	JSON bool `name:"json" help:"Print the snapshot as JSON."`
+}
+
+func (flowPublishCmd) Help() string {
+	return `All spaces of the draft must be in the workspace, active and published, and the account must be allowed to use them. The snapshot and its exact bindings are written in one transaction.`
+}
+
+// Run publishes.
+func (c *flowPublishCmd) Run(s *session) error {
+	return s.withCatalog(c.Store, true, func(cat *catalog.Catalog) error {
+		w, err := cat.Workflow(c.ID)
+		if err != nil {
+			return err
+		}
+		spaces, err := spacesOf(w.Draft)
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.ID, err)
+		}
+		snap, err := cat.Publish(c.Account, c.ID, cmp.Or(c.Revision, w.DraftRevision), spaces)
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			snap.Definition = nil
+			return s.json(snap)
+		}
+		return s.printf("%s: published, %s\n", snap.ID, count(len(snap.Spaces), "space"))
+	})
+}
+
+// spacesOf are the spaces a definition names, also one that is not run here.
+func spacesOf(definition []byte) ([]string, error) {
+	w, err := dsl.Load(definition)
+	if err == nil {
+		return w.Spaces(), nil
+	}
+	d, perr := dsl.Parse(definition)
+	if perr != nil {
+		return nil, err
+	}
+	return d.Spaces(), nil
+}
+
+type flowRunCmd struct {
+	Store string `arg:"" help:"Directory of the store."`
+	ID    string `arg:"" name:"id" help:"Workflow."`
+
+	Draft    bool     `help:"Run the draft, as the account; spaces it may use are bound to the workflow."`
+	EndUser  bool     `name:"end-user" help:"Run the published workflow for somebody without an account."`
+	Var      []string `sep:"none" placeholder:"NAME=TEXT" help:"Input variable, such as user_message=…; may be repeated."`
+	Reranker string   `default:"late" placeholder:"NAME" help:"What the model cross-encoder stands for: late, none, or a service as in kb search --rerank."`
+	Trace    bool     `help:"Add the trace of the nodes to the result, with the process data of retrievals."`
+	accountFlag
+}
+
+func (flowRunCmd) Help() string {
+	return `Prints the result as quarry run does. Published runs use what was published and bound then: a space that was revoked, switched off, or taken from the account since fails the run.
+
+    quarry workflow run store support --var user_message="How do I get a refund?"`
+}
+
+// Validate checks the flags.
+func (c *flowRunCmd) Validate() error {
+	_, err := variables(c.Var)
+	if c.Draft && c.EndUser {
+		err = errors.Join(err, errors.New("--draft runs as an account: --end-user does not go with it"))
+	}
+	return errors.Join(err, (&rerankFlag{c.Reranker}).validate())
+}
+
+// Run runs a workflow of the catalogue.
+func (c *flowRunCmd) Run(ctx context.Context, s *session) (err error) {
+	input, err := variables(c.Var)
+	if err != nil {
+		return err
+	}
+	open := s.resources()
+	defer open.close(&err)
+	rr, err := (&rerankFlag{c.Reranker}).reranker(ctx, open)
+	if err != nil {
+		return err
+	}
+	o := &space.Options{Rerankers: map[string]rerank.Reranker{}}
+	if rr != nil {
+		o.Rerankers[crossEncoder] = rr
+	}
+	// A draft run writes its bindings.
+	cat, service, err := open.spaces(ctx, c.Store, c.Draft, o)
+	if err != nil {
+		return err
+	}
+	w, err := cat.Workflow(c.ID)
+	if err != nil {
+		return err
+	}
+	id := w.Published
+	env := &workflow.Environment{Retriever: service, Rerankers: o.Rerankers, Run: catalog.Run{Kind: catalog.Published, Account: c.Account, Workflow: c.ID}}
+	switch {
+	case c.Draft:
+		env.Run.Kind, id = catalog.Draft, c.ID
+	case c.EndUser:
+		env.Run.Account = ""
+	}
+	if id == "" {
+		return fmt.Errorf("workflow %q was never published (quarry workflow publish does, --draft runs the draft)", c.ID)
+	}
+	data, err := definition(cat, id)
+	if err != nil {
+		return err
+	}
+	loaded, err := dsl.Load(data)
+	if err != nil {
+		return fmt.Errorf("%s: %w", id, err)
+	}
+	if env.Chat, err = openChat(open); err != nil {
+		return err
+	}
+	r, err := loaded.Run(ctx, env, input)
+	if c.Trace {
+		return errors.Join(s.json(r), err)
+	}
+	return errors.Join(s.json(outcome{r.Outputs, r.Error}), err)
+}
+
+type bindingsCmd struct {
+	Store string `arg:"" help:"Directory of the store."`
+	ID    string `arg:"" name:"id" help:"Workflow."`
+	JSON  bool   `name:"json" help:"Print a binding a line, as JSON."`
+}
+
+// Run lists bindings.
+func (c *bindingsCmd) Run(s *session) error {
+	return s.withCatalog(c.Store, false, func(cat *catalog.Catalog) error {
+		bindings, err := cat.Bindings(c.ID)
+		if err != nil {
+			return err
+		}
+		rows := [][]string{{"SPACE", "STATE", "REVISION", "ORIGIN", "BY", "AT"}}
+		for _, b := range bindings {
+			if c.JSON {
+				if err := s.json(b); err != nil {
+					return err
+				}
+			}
+			rows = append(rows, []string{b.Space, string(b.State), strconv.Itoa(b.Revision), string(b.Origin), b.By, b.At.Format("2006-01-02 15:04:05")})
+		}
+		if c.JSON {
+			return nil
+		}
+		return s.printf("%s", show.Table(rows, []bool{false, false, true}))
+	})
+}
+
+type revokeCmd struct {
+	Store string `arg:"" help:"Directory of the store."`
+	ID    string `arg:"" name:"id" help:"Workflow."`
+	Space string `arg:"" help:"Space."`
+	accountFlag
+}
+
+// Run revokes a binding.
+func (c *revokeCmd) Run(s *session) error {
+	return s.withCatalog(c.Store, true, func(cat *catalog.Catalog) error { return cat.RevokeBinding(c.Account, c.ID, c.Space) })
+}
+
+type flowRmCmd struct {
+	Store string `arg:"" help:"Directory of the store."`
+	ID    string `arg:"" name:"id" help:"Workflow."`
+	accountFlag
+}
+
+// Run removes a workflow.
+func (c *flowRmCmd) Run(s *session) error {
+	return s.withCatalog(c.Store, true, func(cat *catalog.Catalog) error { return cat.DeleteWorkflow(c.Account, c.ID) })
+}
