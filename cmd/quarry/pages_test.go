@@ -189,6 +189,7 @@ func stage(t *testing.T, page string) {
 	write("notes.md", "# Notes\n\nVacation is 30 days.\n")
 	write("guide.md", "# Guide\n\n"+strings.Repeat("One sentence after the other. ", 100))
 	write("support.json", supportWorkflow)
+	write("answers.yaml", answersWorkflow)
 	write("scifact/corpus.jsonl", `{"id":"d1","title":"Cats","text":"The cats of the house"}`+"\n")
 	write("scifact/queries.jsonl", `{"id":"q1","text":"cat"}`+"\n")
 	write("scifact/qrels.tsv", "q1\td1\t1\n")
@@ -227,6 +228,20 @@ const supportWorkflow = `{
 	],
 	"edges": [{"from": "s", "to": "k"}, {"from": "k", "to": "e"}]
 }`
+
+// answersWorkflow is one of another system, with a node that asks a space.
+const answersWorkflow = `app: {name: Answers, mode: workflow}
+kind: app
+version: 0.3.1
+workflow:
+  graph:
+    nodes:
+      - {id: start, data: {type: start, variables: [{variable: user_message}]}}
+      - id: evidence
+        data: {type: knowledge-retrieval-v2, control_space_ids: [docs], query_variable_selector: [start, user_message], mode: deep}
+      - {id: end, data: {type: end, outputs: [{variable: result, value_selector: [evidence, result]}]}}
+    edges: [{source: start, target: evidence}, {source: evidence, target: end}]
+`
 
 // paper is a PDF of one page. It has no cross-reference table: readers mend that.
 const paper = `%PDF-1.4
