@@ -241,13 +241,14 @@ func (b *searched) run(ctx context.Context, r *Request) error {
 		return err
 	}
 	b.more = len(words) >= b.depth || len(near) >= b.depth
+	b.words, b.near = words, near
 	switch b.mode {
 	case Keyword:
 		b.list = b.single(words, index.ScoreKeyword)
 	case Vector:
 		b.list = b.single(near, b.vectorKind())
 	default:
-		list, err := b.fuse(words, near, r.Fusion)
+		list, err := fuse([]*searched{b}, r.Fusion)
 		if err != nil {
 			return err
 		}
@@ -387,44 +388,56 @@ const (
 	FusionWeighted Fusion = "weighted"
 )
 
-// fuse joins the two legs, with scores in [0,1].
-func (b *searched) fuse(words, near []legHit, method Fusion) ([]candidate, error) {
+// fuse joins the legs of bases whose scores compare, with scores in [0,1]: once
+// for all of them, so that several bases are ranked as one that holds them all.
+// A fusion a base would let the best of each, good or bad, share the first place.
+func fuse(bases []*searched, method Fusion) ([]candidate, error) {
 	type place struct {
+		base     *searched
 		document string
 		chunk    int
 	}
-	keys := make(map[place]uint64, len(words)+len(near))
+	keys := make(map[place]uint64)
 	var places []place
-	leg := func(name string, hits []legHit) fusion.Leg {
-		l := fusion.Leg{Name: name, Weight: 1, Items: make([]fusion.Item, 0, len(hits))}
-		for _, h := range hits {
-			p := place{h.document, h.chunk}
-			k, ok := keys[p]
-			if !ok {
-				k = uint64(len(places))
-				keys[p] = k
-				places = append(places, p)
+	compare := func(x, y uint64) int {
+		a, b := &places[x], &places[y]
+		return cmp.Or(cmp.Compare(a.base.order, b.base.order), cmp.Compare(a.document, b.document), cmp.Compare(a.chunk, b.chunk))
+	}
+	leg := func(name string, hits func(*searched) []legHit) fusion.Leg {
+		l := fusion.Leg{Name: name, Weight: 1}
+		for _, b := range bases {
+			for _, h := range hits(b) {
+				p := place{b, h.document, h.chunk}
+				k, ok := keys[p]
+				if !ok {
+					k = uint64(len(places))
+					keys[p] = k
+					places = append(places, p)
+				}
+				l.Items = append(l.Items, fusion.Item{Key: k, Score: h.score, Raw: h.raw})
 			}
-			l.Items = append(l.Items, fusion.Item{Key: k, Score: h.score, Raw: h.raw})
+		}
+		if len(bases) > 1 {
+			slices.SortStableFunc(l.Items, func(x, y fusion.Item) int {
+				return cmp.Or(cmp.Compare(y.Score, x.Score), cmp.Compare(y.Raw, x.Raw), compare(x.Key, y.Key))
+			})
 		}
 		return l
 	}
-	legs := []fusion.Leg{leg("keyword", words), leg("vector", near)}
+	legs := []fusion.Leg{leg("keyword", func(b *searched) []legHit { return b.words }), leg("vector", func(b *searched) []legHit { return b.near })}
 	var f fusion.Fuser
 	join, kind := f.RRF, index.ScoreRRF
 	if method == FusionWeighted {
 		join, kind = f.Weighted, index.ScoreWeighted
 	}
-	hits, err := join(legs, fusion.Options{Compare: func(x, y uint64) int {
-		return cmp.Or(cmp.Compare(places[x].document, places[y].document), cmp.Compare(places[x].chunk, places[y].chunk))
-	}})
+	hits, err := join(legs, fusion.Options{Compare: compare})
 	if err != nil {
 		return nil, err
 	}
 	list := make([]candidate, 0, len(hits))
 	for _, h := range hits {
 		p := places[h.Key]
-		c := candidate{base: b, document: p.document, chunk: p.chunk, score: h.Score, own: h.Score, kind: kind}
+		c := candidate{base: p.base, document: p.document, chunk: p.chunk, score: h.Score, own: h.Score, kind: kind}
 		if s := h.From[0]; s.Rank > 0 {
 			c.keyword = &index.Leg{Rank: s.Rank, Raw: s.Raw, Score: s.Score}
 		}
@@ -435,6 +448,53 @@ func (b *searched) fuse(words, near []legHit, method Fusion) ([]candidate, error
 	}
 	return list, nil
 }
+
+// merge makes one list of the bases' lists.
+func (q *query) merge() ([]candidate, error) {
+	var all []candidate
+	var hybrid []*searched
+	scale, byRank := "", false
+	for _, b := range q.bases {
+		if b.err != nil || b.scale == "" { // no scale: nothing was ever ingested
+			continue
+		}
+		if scale == "" {
+			scale = b.scale
+		}
+		byRank = byRank || b.scale != scale
+		if b.mode == Hybrid {
+			hybrid = append(hybrid, b)
+		}
+		all = append(all, b.list...)
+	}
+	q.resp.Merge = MergeScore
+	if byRank {
+		q.resp.Merge = MergeRank
+		q.note("the bases' scores do not compare (their embedding models or modes differ): merged by rank")
+		at := 0
+		for _, b := range q.bases {
+			if b.err != nil {
+				continue
+			}
+			b.byRank = true
+			for rank := range b.list {
+				all[at].score = rankScore(rank + 1)
+				at++
+			}
+		}
+	} else if len(hybrid) > 1 {
+		var err error
+		if all, err = fuse(hybrid, q.r.Fusion); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(all, compareCandidates)
+	return all, nil
+}
+
+// rankScore is reciprocal rank fusion where every item is in one list only,
+// divided by its largest value.
+func rankScore(rank int) float64 { return 61 / float64(60+rank) }
 
 // read makes items of the best candidates until there are want of them, and
 // tells whether there are, or no other candidate can be one: those below least

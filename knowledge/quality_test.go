@@ -54,5 +54,5 @@ func TestDifyDocsByModel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("three bases together, hybrid + late interaction: nDCG@10 %.4f", difyQuality(t, s, langs, Request{Mode: Hybrid, Rerank: late, RerankPool: 30}))
+	t.Logf("three bases together, hybrid + late interaction: nDCG@10 %.4f", difyQuality(t, s, langs, Request{Mode: Hybrid, TopK: 20, Rerank: late, RerankPool: 20}))
 }

@@ -76,6 +76,9 @@ func difyQuality(t testing.TB, s *Store, bases []string, r Request) float64 {
 		}
 		relevant[f[0]][f[1]+".md"] = true
 	})
+	if r.TopK == 0 {
+		r.TopK = 60
+	}
 	sum, n := 0.0, 0
 	dataFile(t, "dify-docs/queries.jsonl.gz", func(line string) {
 		var q struct{ ID, Text string }
@@ -85,7 +88,7 @@ func difyQuality(t testing.TB, s *Store, bases []string, r Request) float64 {
 		lang, _, _ := strings.Cut(q.ID, ":")
 		for _, b := range bases {
 			if b == lang {
-				r.Bases, r.Query, r.TopK, r.Depth = bases, q.Text, 60, 200
+				r.Bases, r.Query, r.Depth = bases, q.Text, 200
 				res := mustSearch(t, s, r)
 				sum += ndcg(res.Items, relevant[q.ID])
 				n++

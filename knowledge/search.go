@@ -328,6 +328,8 @@ type searched struct {
 	floor  float64
 	scale  string // bases of one scale have scores that compare
 	depth  int
+	words  []legHit // of the legs
+	near   []legHit
 	list   []candidate
 	more   bool // a deeper search would find more
 	byRank bool // the list is merged by rank
@@ -460,7 +462,10 @@ func (q *query) collect(ctx context.Context) ([]Item, error) {
 		if err := q.search(ctx); err != nil {
 			return nil, err
 		}
-		merged := q.merge()
+		merged, err := q.merge()
+		if err != nil {
+			return nil, err
+		}
 		items, complete, err := q.read(merged, want, least)
 		if err != nil {
 			return nil, err
@@ -499,44 +504,6 @@ func (q *query) search(ctx context.Context) error {
 	wg.Wait()
 	return q.settle(ctx)
 }
-
-// merge makes one list of the bases' lists.
-func (q *query) merge() []candidate {
-	var all []candidate
-	scale, byRank := "", false
-	for _, b := range q.bases {
-		if b.err != nil || b.scale == "" { // no scale: nothing was ever ingested
-			continue
-		}
-		if scale == "" {
-			scale = b.scale
-		}
-		byRank = byRank || b.scale != scale
-		all = append(all, b.list...)
-	}
-	q.resp.Merge = MergeScore
-	if byRank {
-		q.resp.Merge = MergeRank
-		q.note("the bases' scores do not compare (their embedding models or modes differ): merged by rank")
-		at := 0
-		for _, b := range q.bases {
-			if b.err != nil {
-				continue
-			}
-			b.byRank = true
-			for rank := range b.list {
-				all[at].score = rankScore(rank + 1)
-				at++
-			}
-		}
-	}
-	slices.SortFunc(all, compareCandidates)
-	return all
-}
-
-// rankScore is reciprocal rank fusion where every item is in one list only,
-// divided by its largest value.
-func rankScore(rank int) float64 { return 61 / float64(60+rank) }
 
 // finish reranks, applies the threshold and cuts.
 func (q *query) finish(ctx context.Context, items []Item) ([]Item, error) {

@@ -57,6 +57,9 @@ func TestS0_1_ScoresBoundedAndIndependent(t *testing.T) {
 				t.Errorf("%s: the best %d depend on how many are asked for", mode, k)
 			}
 		}
+		if mode == Hybrid {
+			continue // ranks are those of all bases together
+		}
 		// Other bases and other hits change no score.
 		alone := mustSearch(t, s, Request{Bases: []string{"faq"}, Query: "refund within thirty days", Mode: mode, TopK: 100, Depth: 100})
 		for _, it := range alone.Items {
@@ -427,6 +430,32 @@ func TestS0_3_KeywordScale(t *testing.T) {
 	}
 	if one, unknown := score("a7"), score("a7 nowhere"); unknown >= one || unknown <= 0 {
 		t.Errorf("an unknown term does not count: %v, alone %v", unknown, one)
+	}
+}
+
+// S0.4, S1.3: bases that are searched together are ranked as one base with all
+// their documents: of a fusion a base, the best of a base that knows nothing
+// would come before the second best of the one that does.
+func TestS1_3_HybridOverBasesIsOneFusion(t *testing.T) {
+	texts := map[string]Source{
+		"a": text("a.txt", "refund within thirty days\nrefund of vouchers\nrefund by bank\nrefund in cash"),
+		"b": text("b.txt", "boats are shipped by sea\nmany boats\nsea and sand"),
+	}
+	s := openMem(t, storage.NewMemFS(), Options{Embedder: newWords("w", 64)})
+	for id, src := range texts {
+		mustCreate(t, s, id, &BaseOptions{Chunk: lines(), NoHeadings: true})
+		mustIngest(t, s, IngestRequest{Base: id, Sources: []Source{src}})
+	}
+	for range 2 {
+		res := mustSearch(t, s, Request{Bases: []string{"b", "a"}, Query: "refund within thirty days", Mode: Hybrid, TopK: 3})
+		for i, it := range res.Items {
+			if it.Metadata.KnowledgeBaseID != "a" {
+				t.Errorf("item %d: %q of base %s", i, it.Content, it.Metadata.KnowledgeBaseID)
+			}
+		}
+		if res.Items[0].Keyword == nil || res.Items[0].Keyword.Rank != 1 || res.Items[0].Score != 1 {
+			t.Errorf("%+v", res.Items[0])
+		}
 	}
 }
 
