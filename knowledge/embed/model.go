@@ -15,6 +15,8 @@ type Model struct {
 	position  []float32 // Positions × Dim, the vector of token type 0 added
 	norm      norm      // after the embeddings
 	layers    []layer
+	head      *head              // of a cross-encoder, or nil
+	file      string             // the compact file's name, if it came from one
 	sections  map[string]section // of the compact file, or nil
 	close     func() error       // of the mapped file, or nil
 	mapped    bool               // weights may fault
@@ -57,6 +59,21 @@ func (m *Model) Config() Config { return m.config }
 
 // Tokenizer returns the model's tokenizer.
 func (m *Model) Tokenizer() tokenize.Tokenizer { return m.tokenizer }
+
+// Identity returns what an index records of the model. A cross-encoder has one
+// as well; its vectors mean nothing.
+func (m *Model) Identity() Identity {
+	c := &m.config
+	return Identity{
+		Name: c.Name, Revision: c.Revision, Dim: c.Dim, Metric: "cosine",
+		QueryPrefix: c.QueryPrefix, PassagePrefix: c.PassagePrefix,
+		Tokenizer: m.tokenizer.Name(), Floor: c.Floor,
+	}
+}
+
+// IsCrossEncoder reports whether the model has a classification head: then it is
+// for NewCrossEncoder, else for NewLocal.
+func (m *Model) IsCrossEncoder() bool { return m.head != nil }
 
 // Close unmaps the model's file, if it has one. The model must not be in use.
 func (m *Model) Close() error {

@@ -43,20 +43,7 @@ type fakeSource struct {
 
 func newFake(c Config) *fakeSource {
 	f := &fakeSource{c: c, tensors: map[string][]float32{}, shapes: map[string][]int{}}
-	add := func(name string, mean, spread float64, shape ...int) {
-		h := fnv.New64a()
-		h.Write([]byte(name))
-		r := rand.New(rand.NewPCG(seed, h.Sum64()))
-		n := 1
-		for _, d := range shape {
-			n *= d
-		}
-		t := make([]float32, n)
-		for i := range t {
-			t[i] = float32(mean + spread*r.NormFloat64())
-		}
-		f.tensors[name], f.shapes[name] = t, shape
-	}
+	add := f.add
 	norm := func(name string) {
 		add(name+".weight", 1, 0.1, c.Dim)
 		add(name+".bias", 0, 0.1, c.Dim)
@@ -79,6 +66,22 @@ func newFake(c Config) *fakeSource {
 		norm(layerTensor(l, "output.LayerNorm"))
 	}
 	return f
+}
+
+// add adds a tensor of random numbers.
+func (f *fakeSource) add(name string, mean, spread float64, shape ...int) {
+	h := fnv.New64a()
+	h.Write([]byte(name))
+	r := rand.New(rand.NewPCG(seed, h.Sum64()))
+	n := 1
+	for _, d := range shape {
+		n *= d
+	}
+	t := make([]float32, n)
+	for i := range t {
+		t[i] = float32(mean + spread*r.NormFloat64())
+	}
+	f.tensors[name], f.shapes[name] = t, shape
 }
 
 func (f *fakeSource) vector(name string, n int) ([]float32, error) {

@@ -71,6 +71,12 @@ func parseSafetensors(file string, data []byte) (*safetensors, error) {
 	return s, nil
 }
 
+// has reports whether there is a weight of that name.
+func (s *safetensors) has(name string) bool {
+	_, ok := s.tensors[name+".weight"]
+	return ok
+}
+
 // find returns a tensor of rows × cols elements; a negative rows stands for
 // any number.
 func (s *safetensors) find(name string, rows, cols int) (*safetensor, []byte, error) {

@@ -27,6 +27,8 @@ type Ranked struct {
 	Scored bool    // the reranker scored it; else Score and Raw are 0
 	Score  float64 // Scored.Score
 	Raw    float64 // Scored.Raw
+	// Truncated is Scored.Truncated.
+	Truncated bool
 }
 
 // An Outcome is a final order and how it came about.
@@ -99,7 +101,7 @@ func order(scored []Scored, n, topN int) []Ranked {
 	has := make([]bool, n)
 	for _, s := range sorted {
 		has[s.Index] = true
-		out = append(out, Ranked{Index: s.Index, Scored: true, Score: s.Score, Raw: s.Raw})
+		out = append(out, Ranked{Index: s.Index, Scored: true, Score: s.Score, Raw: s.Raw, Truncated: s.Truncated})
 	}
 	for i := range n {
 		if !has[i] {

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/quarrysearch/quarry/knowledge/embed/service"
 	"github.com/quarrysearch/quarry/knowledge/embed/service/call"
 	"github.com/quarrysearch/quarry/storage"
 )
@@ -65,7 +64,9 @@ type Options struct {
 	Scale Scale
 	// MaxPassages bounds one request; more are sent in several. Scores of one
 	// query stay comparable only for models that score each passage by itself,
-	// as cross-encoders do. Default: 1000, TEI 32.
+	// as cross-encoders do. Default: 1000, TEI 32. Voyage takes 600,000 tokens
+	// as well, the query counted once for each passage: ask it for fewer when
+	// passages are long.
 	MaxPassages int
 	// Truncate lets the service cut a query and passage that are together
 	// longer than its model takes. Services do not tell when they do. Default:
@@ -141,12 +142,7 @@ func (h *HTTP) Rerank(ctx context.Context, query string, passages []string, topN
 	if err := checkQuery(query); err != nil {
 		return nil, err
 	}
-	var at []int // of the passages that are sent
-	for i, p := range passages {
-		if !service.IsBlank(p) {
-			at = append(at, i)
-		}
-	}
+	at, _ := notBlank(passages)
 	if len(at) == 0 {
 		return nil, nil
 	}

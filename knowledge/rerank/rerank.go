@@ -29,6 +29,9 @@ type Scored struct {
 	Index int     // in the passages of the call
 	Score float64 // in [0,1]; higher is better
 	Raw   float64 // as the model gave it: a logit, a cosine, a probability
+	// Truncated tells that the model read only the beginning of the passage,
+	// or of the query: only local models tell.
+	Truncated bool
 }
 
 // Check checks the contract of Rerank: at most n items (topN, when that is
@@ -118,45 +121,6 @@ func sigmoid(x float64) float64 {
 	}
 	e := math.Exp(x)
 	return e / (1 + e)
-}
-
-// A PairScorer is a model that reads a query and a passage together and gives
-// one logit: a cross-encoder. It returns one value a passage, in order.
-type PairScorer interface {
-	Pairs(ctx context.Context, query string, passages []string) ([]float64, error)
-	Name() string
-}
-
-// Pairs makes a Reranker of a PairScorer; logits go through a sigmoid.
-func Pairs(m PairScorer) Reranker { return pairs{m} }
-
-type pairs struct{ m PairScorer }
-
-func (p pairs) Name() string { return p.m.Name() }
-
-func (p pairs) Rerank(ctx context.Context, query string, passages []string, topN int) ([]Scored, error) {
-	if err := checkQuery(query); err != nil {
-		return nil, err
-	}
-	if len(passages) == 0 {
-		return nil, nil
-	}
-	logits, err := p.m.Pairs(ctx, query, passages)
-	if err != nil {
-		return nil, err
-	}
-	if len(logits) != len(passages) {
-		return nil, call.Replyf(p.Name(), "%d scores for %d passages", len(logits), len(passages))
-	}
-	scored := make([]Scored, len(logits))
-	for i, x := range logits {
-		scored[i] = Scored{Index: i, Score: sigmoid(x), Raw: x}
-	}
-	scored = top(scored, topN)
-	if err := Check(p.Name(), scored, len(passages), topN); err != nil {
-		return nil, err
-	}
-	return scored, nil
 }
 
 // Degradable reports whether err leaves the first order standing: the reranker

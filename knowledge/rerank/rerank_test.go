@@ -24,7 +24,7 @@ func TestProviders(t *testing.T) {
 	t.Setenv("QUARRY_TEST_KEY", "k")
 	logit := func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 	results := `{"id":"x","results":[{"index":1,"relevance_score":0.75,"document":{"text":"b"}},{"index":0,"relevance_score":0.25}],"meta":{}}`
-	unit := []Scored{{1, .75, .75}, {0, .25, .25}}
+	unit := []Scored{{Index: 1, Score: .75, Raw: .75}, {Index: 0, Score: .25, Raw: .25}}
 	for _, c := range []struct {
 		p                       Provider
 		o                       Options
@@ -36,14 +36,14 @@ func TestProviders(t *testing.T) {
 		{Cohere, Options{Model: "m"}, 1, "cohere/m", "/v2/rerank", `{"model":"m","query":"q","documents":["a","b"],"top_n":1}`, results, unit[:1]},
 		{Jina, Options{Model: "m"}, 9, "jina/m", "/rerank", `{"model":"m","query":"q","documents":["a","b"],"top_n":2,"return_documents":false}`, results, unit},
 		{Jina, Options{Model: "m", Scale: ScaleLogit}, 0, "jina/m", "/rerank", `{"model":"m","query":"q","documents":["a","b"],"top_n":2,"return_documents":false}`,
-			`{"results":[{"index":0,"relevance_score":-4.5},{"index":1,"relevance_score":3}]}`, []Scored{{1, logit(3), 3}, {0, logit(-4.5), -4.5}}},
+			`{"results":[{"index":0,"relevance_score":-4.5},{"index":1,"relevance_score":3}]}`, []Scored{{Index: 1, Score: logit(3), Raw: 3}, {Index: 0, Score: logit(-4.5), Raw: -4.5}}},
 		{Jina, Options{Model: "m", Scale: ScaleCosine}, 0, "jina/m", "/rerank", `{"model":"m","query":"q","documents":["a","b"],"top_n":2,"return_documents":false}`,
-			`{"results":[{"index":0,"relevance_score":-0.25},{"index":1,"relevance_score":-0.125}]}`, []Scored{{1, 0, -.125}, {0, 0, -.25}}},
+			`{"results":[{"index":0,"relevance_score":-0.25},{"index":1,"relevance_score":-0.125}]}`, []Scored{{Index: 1, Score: 0, Raw: -.125}, {Index: 0, Score: 0, Raw: -.25}}},
 		{Voyage, Options{Model: "m"}, 0, "voyage/m", "/rerank",
 			`{"model":"m","query":"q","documents":["a","b"],"top_k":2,"return_documents":false,"truncation":false}`,
 			`{"object":"list","data":[{"index":1,"relevance_score":0.75},{"index":0,"relevance_score":0.25}],"usage":{}}`, unit},
 		{TEI, Options{}, 0, "tei", "/rerank", `{"query":"q","texts":["a","b"],"return_text":false,"truncate":false,"raw_scores":true}`,
-			`[{"index":1,"score":2},{"index":0,"score":-800}]`, []Scored{{1, logit(2), 2}, {0, 0, -800}}},
+			`[{"index":1,"score":2},{"index":0,"score":-800}]`, []Scored{{Index: 1, Score: logit(2), Raw: 2}, {Index: 0, Score: 0, Raw: -800}}},
 		{TEI, Options{Model: "m", Truncate: true, Scale: ScaleUnit}, 0, "tei/m", "/rerank",
 			`{"query":"q","texts":["a","b"],"return_text":false,"truncate":true,"raw_scores":false}`,
 			`[{"index":1,"score":0.75},{"index":0,"score":0.25}]`, unit},
@@ -126,7 +126,7 @@ func (f fakePairs) Name() string { return "fake" }
 func TestPairs(t *testing.T) {
 	r := Pairs(fakePairs{logits: []float64{-1, 2, 2, 0}})
 	got, err := r.Rerank(context.Background(), "q", passages(4), 3)
-	if err != nil || len(got) != 3 || got[0].Index != 1 || got[1].Index != 2 || got[2] != (Scored{3, .5, 0}) {
+	if err != nil || len(got) != 3 || got[0].Index != 1 || got[1].Index != 2 || got[2] != (Scored{Index: 3, Score: .5, Raw: 0}) {
 		t.Errorf("got %v, %v", got, err)
 	}
 	for _, bad := range [][]float64{{1, 2, 3}, {1, 2, math.NaN(), 3}, {1, math.Inf(1), 2, 3}} {
@@ -194,7 +194,7 @@ func TestLateInteraction(t *testing.T) {
 	f := fakeTokens{dim: 48}
 	in := append(randomPassages(70), "", "granite marble")
 	const query = "marble granite dust"
-	r, err := LateInteraction(f, LateOptions{Pure: true, Floor: .2})
+	r, err := LateInteraction(f, LateOptions{Pure: true, Floor: .2, Depth: 100})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,6 +230,35 @@ func TestLateInteraction(t *testing.T) {
 	}
 }
 
+// Beyond Depth nothing is encoded, and the first order stands.
+func TestLateInteractionDepth(t *testing.T) {
+	f := fakeTokens{dim: 48}
+	in := randomPassages(60)
+	for _, c := range []struct{ depth, want int }{{0, 20}, {7, 7}, {60, 60}, {100, 60}} {
+		pure, err := LateInteraction(f, LateOptions{Pure: true, Depth: c.depth})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := pure.Rerank(context.Background(), "marble granite", in, 0)
+		if err != nil || len(got) != c.want {
+			t.Errorf("depth %d: %d scored, %v, want %d", c.depth, len(got), err, c.want)
+		}
+		fused, err := LateInteraction(f, LateOptions{Depth: c.depth})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, err := Apply(context.Background(), fused, "marble granite", in, 0, Fail)
+		if err != nil || len(o.Ranked) != len(in) {
+			t.Fatalf("depth %d: %d ranked, %v", c.depth, len(o.Ranked), err)
+		}
+		for i, r := range o.Ranked {
+			if (r.Index >= c.want) != (i >= c.want) || i >= c.want && r.Index != i {
+				t.Errorf("depth %d: passage %d in place %d", c.depth, r.Index, i)
+			}
+		}
+	}
+}
+
 func TestLateInteractionBroken(t *testing.T) {
 	for name, b := range map[string]func([]embed.TokenVectors) []embed.TokenVectors{
 		"too few": func(v []embed.TokenVectors) []embed.TokenVectors { return v[1:] },
@@ -255,8 +284,10 @@ func TestLateInteractionBroken(t *testing.T) {
 	if _, err := r.Rerank(context.Background(), " ", randomPassages(3), 0); !errors.Is(err, storage.ErrInvalid) {
 		t.Errorf("blank: %v", err)
 	}
-	if _, err := LateInteraction(fakeTokens{}, LateOptions{Floor: 1}); !errors.Is(err, storage.ErrInvalid) {
-		t.Errorf("floor: %v", err)
+	for _, o := range []LateOptions{{Floor: 1}, {Floor: -.1}, {Depth: -1}} {
+		if _, err := LateInteraction(fakeTokens{}, o); !errors.Is(err, storage.ErrInvalid) {
+			t.Errorf("%+v: %v", o, err)
+		}
 	}
 }
 
@@ -268,40 +299,48 @@ func (f fixed) Rerank(context.Context, string, []string, int) ([]Scored, error) 
 }
 
 func TestFuse(t *testing.T) {
-	rerank := func(f fixed, w float64, topN int) []Scored {
-		got, err := Fuse(f, w).Rerank(context.Background(), "q", passages(4), topN)
-		if err != nil || Check("fused", got, 4, topN) != nil {
+	fuse := func(f fixed, w float64, topN int) []Scored {
+		r, err := Fuse(f, w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := r.Rerank(context.Background(), "q", passages(4), topN)
+		if err != nil || Check(r.Name(), got, 4, topN) != nil {
 			t.Fatal(got, err)
 		}
 		return got
 	}
-	got := rerank(fixed{{3, .9, 9}, {0, .8, 8}, {1, .7, 7}}, 1, 0)
-	rrf := func(a, b float64) float64 { return (1/a + 1/b) / (2. / 61) }
-	want := []Scored{{0, rrf(61, 62), 8}, {3, rrf(64, 61), 9}, {1, rrf(62, 63), 7}, {2, 1. / 63 / (2. / 61), 0}}
-	slices.SortFunc(want, func(a, b Scored) int {
-		if a.Score > b.Score {
-			return -1
-		}
-		return 1
-	})
-	for i := range want {
-		if got[i].Index != want[i].Index || math.Abs(got[i].Score-want[i].Score) > 1e-12 || got[i].Raw != want[i].Raw {
-			t.Errorf("place %d: %+v, want %+v", i, got[i], want[i])
+	three := fixed{{Index: 3, Score: .9, Raw: 9}, {Index: 0, Score: .88, Raw: 8}, {Index: 1, Score: .7, Raw: 7, Truncated: true}}
+	score := func(s float64, rank float64) float64 { return (4*s + 61/(60+rank)) / 5 }
+	want := []Scored{{Index: 3, Score: score(.9, 4), Raw: 9}, {Index: 0, Score: score(.88, 1), Raw: 8}, {Index: 1, Score: score(.7, 2), Raw: 7, Truncated: true}}
+	got := fuse(three, 4, 0)
+	if len(got) != 3 {
+		t.Fatalf("got %v: passage 2 has no score, and none is made up", got)
+	}
+	for i, w := range want {
+		if g := got[i]; g.Index != w.Index || math.Abs(g.Score-w.Score) > 1e-12 || g.Raw != w.Raw || g.Truncated != w.Truncated {
+			t.Errorf("place %d: %+v, want %+v", i, g, w)
 		}
 	}
-	if top := rerank(fixed{{0, 1, 1}}, 1, 1); top[0].Index != 0 || top[0].Score != 1 {
-		t.Errorf("first in both: %+v", top)
+	if got := fuse(three, 1, 0); got[0].Index != 0 {
+		t.Errorf("with a larger share of the first order: %v", got)
 	}
-	if got := rerank(nil, 1, 0); got != nil {
+	if top := fuse(fixed{{Index: 0, Score: 1, Raw: 1}}, 4, 1); top[0].Index != 0 || top[0].Score != 1 {
+		t.Errorf("best in both: %+v", top)
+	}
+	if got := fuse(nil, 1, 0); len(got) != 0 {
 		t.Errorf("none scored: %v", got)
 	}
-	if got := rerank(fixed{{3, .9, 9}, {2, .8, 8}, {1, .7, 7}, {0, .1, 0}}, 1e-6, 0); got[0].Index != 3 {
-		t.Errorf("with hardly any weight of the first order: %v", got)
+	for _, w := range []float64{0, -1, math.NaN(), math.Inf(1)} {
+		if _, err := Fuse(fixed{}, w); !errors.Is(err, storage.ErrInvalid) {
+			t.Errorf("weight %v: %v", w, err)
+		}
 	}
-	if _, err := Fuse(fixed{}, 0).Rerank(context.Background(), "q", passages(4), 0); !errors.Is(err, storage.ErrInvalid) {
-		t.Error(err)
+	bad, err := Fuse(fixed{{Index: 4}}, 1)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if _, err := Fuse(fixed{{4, 0, 0}}, 1).Rerank(context.Background(), "q", passages(4), 0); !errors.Is(err, call.ErrReply) {
+	if _, err := bad.Rerank(context.Background(), "q", passages(4), 0); !errors.Is(err, call.ErrReply) {
 		t.Error(err)
 	}
 }
@@ -330,22 +369,4 @@ func FuzzReply(f *testing.F) {
 			}
 		}
 	})
-}
-
-func BenchmarkMaxSim(b *testing.B) {
-	const dim, q, p = 384, 12, 200
-	rng := rand.New(rand.NewPCG(1, 1))
-	row := func(n int) []float32 {
-		v := make([]float32, n*dim)
-		for i := range v {
-			v[i] = rng.Float32() - .5
-		}
-		return v
-	}
-	qv, pv := row(q), row(p)
-	b.ReportAllocs()
-	for b.Loop() {
-		maxSim(qv, pv, dim)
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*q*p), "ns/dot")
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/quarrysearch/quarry/knowledge/embed"
+	"github.com/quarrysearch/quarry/knowledge/embed/tokenize"
 	"github.com/quarrysearch/quarry/storage"
 	"go.uber.org/goleak"
 )
@@ -269,6 +270,36 @@ type tokens struct{ *model }
 func (tokens) Tokens(context.Context, embed.Kind, []string) ([]embed.TokenVectors, error) {
 	return make([]embed.TokenVectors, 3), nil
 }
+
+// A wrapped embedder still tells its tokenizer.
+func TestUnwrap(t *testing.T) {
+	c := open(t, t.TempDir(), Options{})
+	tok, err := tokenize.LoadVocab([]byte("[PAD]\n[UNK]\n[CLS]\n[SEP]\nstone\nlamp\n"), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range []embed.Embedder{tokenized{newModel(4), tok}, tokens{newModel(4)}} {
+		spans := embed.SpansOf(c.Wrap(c.Wrap(e)))
+		_, has := e.(tokenized)
+		if (spans != nil) != has {
+			t.Fatalf("%T: a tokenizer behind the cache: %v", e, spans != nil)
+		}
+		n := 0
+		if has {
+			spans("stone lamp", func(start, end int) { n += end - start })
+			if n != len("stonelamp") {
+				t.Errorf("tokens of %d bytes", n)
+			}
+		}
+	}
+}
+
+type tokenized struct {
+	*model
+	tok tokenize.Tokenizer
+}
+
+func (t tokenized) Tokenizer() tokenize.Tokenizer { return t.tok }
 
 func TestTokenEmbedder(t *testing.T) {
 	c := open(t, t.TempDir(), Options{})

@@ -41,6 +41,9 @@ func (w *wrappedTokens) Tokens(ctx context.Context, kind embed.Kind, texts []str
 	return w.t.Tokens(ctx, kind, texts)
 }
 
+// Unwrap returns the embedder behind the cache: its tokenizer, say.
+func (w *wrapped) Unwrap() embed.Embedder { return w.e }
+
 func (w *wrapped) Identity() embed.Identity { return w.e.Identity() }
 
 func (w *wrapped) Embed(ctx context.Context, kind embed.Kind, texts []string) (embed.Result, error) {

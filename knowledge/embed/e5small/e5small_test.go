@@ -6,9 +6,13 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/cespare/xxhash/v2"
@@ -113,11 +117,78 @@ func BenchmarkNew(b *testing.B) {
 	}
 }
 
+// BenchmarkQuery embeds a query of 10 tokens, 15 with the prefix and the two
+// special ones.
 func BenchmarkQuery(b *testing.B) {
-	e := newEmbedder(b, &embed.Options{Workers: 1})
-	for b.Loop() {
-		if _, err := e.Embed(context.Background(), embed.Query, []string{"how is a lamp repaired"}); err != nil {
-			b.Fatal(err)
-		}
+	const query = "where do people go to see the very old lamp"
+	for _, workers := range []int{1, 2} {
+		b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {
+			e := newEmbedder(b, &embed.Options{Workers: workers})
+			n := len(e.Model().Tokenizer().Tokenize(nil, query))
+			for b.Loop() {
+				embedTexts(b, e, embed.Query, []string{query})
+			}
+			b.ReportMetric(float64(n), "tokens")
+		})
 	}
+}
+
+// BenchmarkPassages embeds passages of up to 512 tokens, on one core and on two.
+// rss/weights is the memory of the whole process by the end of it, the program
+// and the file of weights included, over the size of that file (Linux only).
+func BenchmarkPassages(b *testing.B) {
+	for _, workers := range []int{1, 2} {
+		b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {
+			e := newEmbedder(b, &embed.Options{Workers: workers})
+			texts, tokens := passages(e)
+			for b.Loop() {
+				embedTexts(b, e, embed.Passage, texts)
+			}
+			b.ReportMetric(float64(b.N*tokens)/b.Elapsed().Seconds(), "tokens/s")
+			if size := residentBytes(); size > 0 {
+				b.ReportMetric(float64(size)/float64(len(file)), "rss/weights")
+			}
+		})
+	}
+}
+
+// passages are made-up texts of 12 to 420 words, and their tokens in all.
+func passages(e *embed.Local) (texts []string, tokens int) {
+	words := strings.Fields("der the un river stone brücke lamp 河 水 石头 lámpara old new quarry repaired before storm engine ветер pressure measured")
+	r := rand.New(rand.NewPCG(1, 1))
+	for i := range 48 {
+		var b strings.Builder
+		for range 12 + i*9 - r.IntN(9) {
+			b.WriteString(words[r.IntN(len(words))] + " ")
+		}
+		texts = append(texts, b.String())
+		tokens += min(len(e.Model().Tokenizer().Tokenize(nil, e.Identity().PassagePrefix+b.String()))+2, e.Model().Config().Limit)
+	}
+	return texts, tokens
+}
+
+func embedTexts(b *testing.B, e *embed.Local, kind embed.Kind, texts []string) {
+	b.Helper()
+	if _, err := e.Embed(context.Background(), kind, texts); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// residentBytes is the process's resident memory, 0 where the system does not
+// tell.
+func residentBytes() int64 {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(status), "VmRSS:")
+	fields := strings.Fields(rest)
+	if len(fields) == 0 {
+		return 0
+	}
+	kib, err := strconv.ParseInt(fields[0], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return kib << 10
 }

@@ -37,12 +37,13 @@
 //	openai      2048  300,000   2048 inputs, 300,000 tokens a request
 //	ollama        64  1 MiB     none documented; one model run at a time
 //	cohere        96  1 MiB     96 texts
-//	jina         512  1 MiB     512 items
-//	voyage       128  120,000   1000 texts, 120,000 tokens for the larger models
+//	jina         512  1 MiB     512 items for jina-embeddings-v4, 2048 for v3
+//	voyage      1000  120,000   1000 texts, 120,000 tokens for the larger models
 //	tei           32  1 MiB     --max-client-batch-size 32, --payload-limit 2 MB
 //
 // When a service refuses a batch as too large (413), it is sent in halves, and
-// later batches of the same call are no larger than what it took.
+// later batches of the same call are no larger than what it took. Jina and
+// Voyage say 400 instead, which is an error: lower MaxTexts or MaxBytes.
 //
 // # Concurrency and cost
 //

@@ -37,7 +37,7 @@ var shapes = [...]shape{
 	},
 	Voyage: {
 		name: "voyage", base: "https://api.voyageai.com/v1", path: "/embeddings", keyEnv: "VOYAGE_API_KEY",
-		texts: 128, bytes: 120_000, list: "input", fields: voyageFields, decode: decodeData,
+		texts: 1000, bytes: 120_000, list: "input", fields: voyageFields, decode: decodeData,
 	},
 	TEI: {
 		name: "tei", base: "http://localhost:8080", path: "/embed",

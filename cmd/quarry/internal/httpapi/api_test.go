@@ -151,7 +151,7 @@ func hits(out object_) []string {
 
 func TestCollections(t *testing.T) {
 	s := newServer(t, Options{Version: "v1"})
-	if got := s.ok("GET", "/v1", nil); got["version"] != "v1" || got["read_only"] != false || !cmp.Equal(got["models"], []any{"e5"}) {
+	if got := s.ok("GET", "/v1", nil); got["version"] != "v1" || got["read_only"] != false || !cmp.Equal(got["models"], []any{"bge", "e5"}) {
 		t.Error(got)
 	}
 	if got := s.ok("GET", "/v1/collections", nil); !cmp.Equal(got["collections"], []any{}) {
@@ -186,7 +186,7 @@ func TestCollections(t *testing.T) {
 	if p := s.fails(400, CodeInvalid, "POST", "/v1/collections", `{"name":"x","schema":{"vectors":[{"name":"v","dim":5000}]}}`); p.Field != "schema.vectors[0].dim" {
 		t.Error(p)
 	}
-	if p := s.fails(400, CodeInvalid, "POST", "/v1/collections", `{"name":"x","embed":"openai:x","schema":{"text":[{"name":"t"}]}}`); !strings.Contains(p.Detail, "want one of e5") {
+	if p := s.fails(400, CodeInvalid, "POST", "/v1/collections", `{"name":"x","embed":"openai:x","schema":{"text":[{"name":"t"}]}}`); !strings.Contains(p.Detail, "want one of bge, e5") {
 		t.Error(p)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/show"
 	"github.com/quarrysearch/quarry/knowledge"
 	"github.com/quarrysearch/quarry/knowledge/chunk"
+	"github.com/quarrysearch/quarry/knowledge/embed/builtin"
 	"github.com/quarrysearch/quarry/storage"
 )
 
@@ -30,6 +31,9 @@ func (f *baseFlags) validate() error {
 }
 
 func (f *baseFlags) options() (*knowledge.BaseOptions, error) {
+	if f.Embed == "" && builtin.IsEnglish(f.Lang) { // better there, and it knows nothing else
+		f.Embed = models.BGE
+	}
 	embedder, err := embedderName(f.Flags)
 	o := f.chunkFlags.options(chunk.Structure)
 	return &knowledge.BaseOptions{Name: f.Name, Embedder: embedder, Analyzer: f.analyzerFlags.name(), Parse: f.parseFlags.options(), Chunk: &o, NoHeadings: f.NoHeadings}, err
@@ -52,7 +56,7 @@ func (createCmd) Help() string {
     quarry kb create store faq --lang de --size 200 --overlap 20
     quarry kb create store tickets --embed none --strategy count --unit sentence --size 8
 
-Without --embed the model is e5. It is part of the base, and opened again whenever vectors are needed. A base made with --embed none is searched by words only. quarry chunk shows what chunk options do to a file.
+Without --embed the model is e5, or bge for a base of --lang en. It is part of the base, and opened again whenever vectors are needed. A base made with --embed none is searched by words only. quarry chunk shows what chunk options do to a file.
 
 --json prints {"id", "name", "created", "analyzer", "embedder", "frozen", "model", "documents", "chunks"}.`
 }

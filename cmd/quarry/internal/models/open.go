@@ -9,22 +9,24 @@ import (
 	"strings"
 
 	"github.com/quarrysearch/quarry/knowledge/embed"
+	"github.com/quarrysearch/quarry/knowledge/embed/bgesmall"
 	"github.com/quarrysearch/quarry/knowledge/embed/cache"
 	"github.com/quarrysearch/quarry/knowledge/embed/e5small"
 	"github.com/quarrysearch/quarry/knowledge/embed/service"
 	"github.com/quarrysearch/quarry/storage"
 )
 
-// Names of --embed that are no place: the model carried in the program, and
-// none at all.
+// Names of --embed that are no place: the models carried in the program, one for
+// some 100 languages and one for English, and none at all.
 const (
 	E5   = "e5"
+	BGE  = "bge"
 	None = "none"
 )
 
 // Flags choose an embedder, by the same names in every command.
 type Flags struct {
-	Embed        string `placeholder:"MODEL" help:"Model: e5 (in this program), a model's DIR or FILE.qem, or a service: openai:NAME, ollama:NAME, cohere:NAME, jina:NAME, voyage:NAME, tei:URL[#NAME]."`
+	Embed        string `placeholder:"MODEL" help:"Model: e5 (in this program, 100 languages), bge (in this program, English, better there), a model's DIR or FILE.qem, or a service: openai:NAME, ollama:NAME, cohere:NAME, jina:NAME, voyage:NAME, tei:URL[#NAME]."`
 	EmbedURL     string `name:"embed-url" placeholder:"URL" help:"Base URL of the service; default: the provider's own."`
 	EmbedKeyEnv  string `name:"embed-key-env" placeholder:"NAME" help:"Environment variable with the service's key; default: the provider's usual one at its own URL, none elsewhere."`
 	EmbedKeyFile string `name:"embed-key-file" placeholder:"FILE" help:"File with the service's key."`
@@ -32,7 +34,7 @@ type Flags struct {
 
 // A Source says where an embedder is. It holds no secret.
 type Source struct {
-	// Model is E5, the path of a directory or file, or provider:model.
+	// Model is E5, BGE, the path of a directory or file, or provider:model.
 	Model string `json:"model"`
 	// URL, KeyEnv and KeyFile are for services.
 	URL     string `json:"url,omitempty"`
@@ -54,7 +56,7 @@ func (f Flags) Source() (Source, error) {
 		return s, fmt.Errorf("--embed %s is no service: it takes no URL and no key", s.Model)
 	}
 	for _, path := range []*string{&s.Model, &s.KeyFile} {
-		if *path == "" || path == &s.Model && (isService || s.Model == E5) {
+		if *path == "" || path == &s.Model && (isService || s.Model == E5 || s.Model == BGE) {
 			continue
 		}
 		abs, err := filepath.Abs(*path)
@@ -104,9 +106,12 @@ func (m *Model) open(ctx context.Context, dim int) error {
 	}
 	var local *embed.Local
 	var err error
-	if m.Source.Model == E5 {
+	switch m.Source.Model {
+	case E5:
 		local, err = e5small.New()
-	} else {
+	case BGE:
+		local, err = bgesmall.New(nil)
+	default:
 		var weights *embed.Model
 		if weights, err = openFile(m.Source.Model); err != nil {
 			return err
@@ -126,7 +131,7 @@ func openFile(path string) (*embed.Model, error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return nil, fmt.Errorf("no model at %s: want e5, a directory or .qem file, or provider:model", path)
+		return nil, fmt.Errorf("no model at %s: want e5, bge, a directory or .qem file, or provider:model", path)
 	case err != nil:
 		return nil, err
 	case info.IsDir():

@@ -41,8 +41,8 @@ type Options struct {
 	Logger *slog.Logger
 	// Sync says when what is written is durable; default storage.SyncAlways.
 	Sync storage.SyncPolicy
-	// Models are those that a caller may name, by name. models.E5 always is
-	// one.
+	// Models are those that a caller may name, by name. models.E5 and models.BGE
+	// always are two of them.
 	Models map[string]models.Source
 	// Reranker is what the reranker "cross-encoder" stands for: "late" (the
 	// default: token vectors of e5), "none", or a service: cohere:MODEL,
@@ -88,7 +88,9 @@ func Open(data string, o *Options) (*Registry, error) {
 	if r.o.Models == nil {
 		r.o.Models = make(map[string]models.Source, 1)
 	}
-	r.o.Models[models.E5] = models.Source{Model: models.E5}
+	for _, name := range []string{models.E5, models.BGE} {
+		r.o.Models[name] = models.Source{Model: name}
+	}
 	if r.o.Logger != nil {
 		r.log = r.o.Logger
 	}

@@ -354,7 +354,7 @@ func TestModelOfACollection(t *testing.T) {
 	l := newLetters(t)
 	dir := t.TempDir()
 	r := openDir(t, dir, &Options{Models: l.models()})
-	if got := r.Models(); !slices.Equal(got, []string{"e5", "letters"}) {
+	if got := r.Models(); !slices.Equal(got, []string{"bge", "e5", "letters"}) {
 		t.Error(got)
 	}
 	o := texts()

@@ -202,8 +202,8 @@ func parseModels(specs []string) (map[string]models.Source, error) {
 	out := map[string]models.Source{}
 	for _, spec := range specs {
 		name, value, ok := strings.Cut(spec, "=")
-		if !ok || registry.CheckName("model", name) != nil || name == models.E5 || name == models.None {
-			return nil, fmt.Errorf("--model %s: want NAME=MODEL, with a NAME of the form %s that is not e5 or none", spec, registry.NamePattern)
+		if !ok || registry.CheckName("model", name) != nil || name == models.E5 || name == models.BGE || name == models.None {
+			return nil, fmt.Errorf("--model %s: want NAME=MODEL, with a NAME of the form %s that is not e5, bge or none", spec, registry.NamePattern)
 		}
 		flags := models.Flags{Embed: value}
 		if strings.HasPrefix(value, "{") {

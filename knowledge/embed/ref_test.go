@@ -6,8 +6,8 @@ import "math"
 // quantized activations: the oracle of Model.
 type reference struct {
 	c      Config
-	tables [2]matrix // token, position
-	kind   []float32
+	tables [2]matrix    // token, position
+	kinds  [2][]float32 // of token types 0 and 1
 	norm   norm
 	layers []refLayer
 }
@@ -24,11 +24,13 @@ type refLinear struct {
 
 func newReference(c Config, src source) (*reference, error) {
 	b := &builder{src: src, c: &c}
-	r := &reference{c: c, kind: make([]float32, c.Dim), norm: b.norm("embeddings.LayerNorm")}
+	r := &reference{c: c, kinds: [2][]float32{make([]float32, c.Dim), make([]float32, c.Dim)}, norm: b.norm("embeddings.LayerNorm")}
 	r.tables[0], _ = b.matrix("embeddings.word_embeddings.weight", c.Vocab, c.Dim)
 	r.tables[1], _ = b.matrix("embeddings.position_embeddings.weight", c.Positions+c.PositionOffset, c.Dim)
 	if m, ok := b.matrix("embeddings.token_type_embeddings.weight", -1, c.Dim); ok {
-		m.floats(0, r.kind)
+		for i, k := range r.kinds {
+			m.floats(min(i, m.rows-1), k)
+		}
 	}
 	for l := range c.Layers {
 		linear := func(part string, outputs, inputs int) refLinear {
@@ -54,7 +56,7 @@ func newReference(c Config, src source) (*reference, error) {
 // embed returns the unit vector of one text, given its tokens with the special
 // ones.
 func (r *reference) embed(ids []int32) []float32 {
-	x := r.tokens(ids)
+	x := r.tokens(ids, len(ids))
 	out := make([]float32, r.c.Dim)
 	for _, row := range x {
 		for i, v := range row {
@@ -68,16 +70,32 @@ func (r *reference) embed(ids []int32) []float32 {
 	return out
 }
 
-// tokens returns the last layer's vectors.
-func (r *reference) tokens(ids []int32) [][]float32 {
+// logit returns the score of a pair, of which the tokens from second on are of
+// type 1: h is the head's weights in float32 already.
+func (r *reference) logit(ids []int32, second int, h *head) float64 {
+	x := r.tokens(ids, second)[0]
+	dense, out := refLinear{h.dense, h.bias}, refLinear{h.out, h.outBias}
+	y := dense.apply(x)
+	for i, v := range y {
+		y[i] = float32(math.Tanh(float64(v)))
+	}
+	return float64(out.apply(y)[0])
+}
+
+// tokens returns the last layer's vectors. Tokens from second on are of type 1.
+func (r *reference) tokens(ids []int32, second int) [][]float32 {
 	x := make([][]float32, len(ids))
 	buf := make([]float32, r.c.Dim)
 	for t, id := range ids {
 		x[t] = make([]float32, r.c.Dim)
 		r.tables[0].floats(int(id), x[t])
 		r.tables[1].floats(t+r.c.PositionOffset, buf)
+		kind := r.kinds[0]
+		if t >= second {
+			kind = r.kinds[1]
+		}
 		for i := range buf {
-			x[t][i] += buf[i] + r.kind[i]
+			x[t][i] += buf[i] + kind[i]
 		}
 		r.normalizeLayer(x[t], &r.norm)
 	}
