@@ -101,7 +101,7 @@ func (r *runner) run(ctx context.Context, n int, first bool, prepare func(i int)
 		return nil, err
 	}
 	inputs := make([]input, n)
-	const piece = 16
+	piece := max(1, min(16, n/(4*cap(r.workers))))
 	err := r.parallel(ctx, (n+piece-1)/piece, func(_ *scratch, p int) {
 		for i := p * piece; i < min((p+1)*piece, n); i++ {
 			inputs[i] = prepare(i)
@@ -126,27 +126,56 @@ func (r *runner) run(ctx context.Context, n int, first bool, prepare func(i int)
 	})
 }
 
-// batches cuts the inputs into runs of no more tokens than a batch takes, or
-// than a worker's share when there are few; the texts of a batch are fine or
-// are not.
+// batches cuts the inputs, longest first, into batches: full ones while there
+// are many, and the last of them so that all workers end at about the same
+// time. The texts of a batch are fine or are not.
 func (r *runner) batches(inputs []input) [][]input {
 	total := 0
 	for i := range inputs {
 		total += len(inputs[i].ids)
 	}
-	bound := min(r.batch, total/cap(r.workers)+1)
 	var out [][]input
-	for len(inputs) > 0 {
+	for total > 4*cap(r.workers)*r.batch {
 		n, tokens := 1, len(inputs[0].ids)
-		for n < len(inputs) && tokens+len(inputs[n].ids) <= bound && inputs[n].fine() == inputs[0].fine() {
+		for n < len(inputs) && tokens+len(inputs[n].ids) <= r.batch && inputs[n].fine() == inputs[0].fine() {
 			tokens += len(inputs[n].ids)
 			n++
 		}
-		out = append(out, inputs[:n])
-		inputs = inputs[n:]
+		out, inputs, total = append(out, inputs[:n]), inputs[n:], total-tokens
+	}
+	fine := slices.IndexFunc(inputs, func(in input) bool { return in.fine() })
+	if fine < 0 {
+		fine = len(inputs)
+	}
+	return append(append(out, r.share(inputs[:fine])...), r.share(inputs[fine:])...)
+}
+
+// share deals the inputs, longest first, out to as many batches as they fill,
+// but a multiple of the workers: each to the batch that costs least so far. A
+// batch may get a few tokens more than BatchTokens.
+func (r *runner) share(inputs []input) [][]input {
+	total := 0
+	for i := range inputs {
+		total += len(inputs[i].ids)
+	}
+	n := min(roundUp((total+r.batch-1)/r.batch, cap(r.workers)), len(inputs))
+	out, cost := make([][]input, n), make([]int, n)
+	for _, in := range inputs {
+		k := 0
+		for i, c := range cost {
+			if c < cost[k] {
+				k = i
+			}
+		}
+		out[k] = append(out[k], in)
+		cost[k] += len(in.ids) * (costOfLayers + len(in.ids))
 	}
 	return out
 }
+
+// costOfLayers is the length of a text whose attention costs as much as the
+// matrix products of its layers.
+const costOfLayers = 480
 
 // parallel calls f for 0 ≤ i < n on as many workers as are free, at least one,
 // and waits for them. It stops early when ctx is done; a memory fault in a

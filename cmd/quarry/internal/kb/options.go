@@ -165,7 +165,7 @@ const late = "late"
 
 // rerankFlag chooses a reranker.
 type rerankFlag struct {
-	Rerank string `placeholder:"NAME" help:"Reranker: late (token vectors of the embedder), cohere:MODEL, jina:MODEL, voyage:MODEL, or tei:URL; keys come from the service's environment variable."`
+	Rerank string `placeholder:"NAME" help:"Reranker: late (token vectors of the embedder), the DIR or FILE.qem of a cross-encoder, cohere:MODEL, jina:MODEL, voyage:MODEL, or tei:URL; keys come from the service's environment variable."`
 }
 
 func (f *rerankFlag) validate() error {
@@ -173,8 +173,11 @@ func (f *rerankFlag) validate() error {
 		return nil
 	}
 	name, model, ok := strings.Cut(f.Rerank, ":")
+	if _, err := os.Stat(f.Rerank); err == nil {
+		return nil
+	}
 	if _, err := rerank.ParseProvider(name); err != nil || !ok || model == "" {
-		return fmt.Errorf("--rerank %s: want late, cohere:MODEL, jina:MODEL, voyage:MODEL or tei:URL", f.Rerank)
+		return fmt.Errorf("--rerank %s: want late, a cross-encoder's directory or file, cohere:MODEL, jina:MODEL, voyage:MODEL or tei:URL", f.Rerank)
 	}
 	return nil
 }
@@ -200,7 +203,16 @@ func (f *rerankFlag) reranker(ctx context.Context, open *resources) (rerank.Rera
 	name, model, _ := strings.Cut(f.Rerank, ":")
 	p, err := rerank.ParseProvider(name)
 	if err != nil {
-		return nil, err
+		m, err := models.OpenFile(f.Rerank)
+		if err != nil {
+			return nil, fmt.Errorf("--rerank %s: %w", f.Rerank, err)
+		}
+		open.closers = append(open.closers, m.Close)
+		c, err := embed.NewCrossEncoder(m, nil)
+		if err != nil {
+			return nil, fmt.Errorf("--rerank %s: %w", f.Rerank, err)
+		}
+		return rerank.CrossEncoder(c), nil
 	}
 	o := rerank.Options{Model: model}
 	if p == rerank.TEI {

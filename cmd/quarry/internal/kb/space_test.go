@@ -176,3 +176,14 @@ func TestWorkflowOfThisEngine(t *testing.T) {
 	}
 	fails(t, 1, "no spaces", "space", "list", store)
 }
+
+// A cross-encoder's directory reranks.
+func TestRerankByCrossEncoder(t *testing.T) {
+	store, _ := filled(t)
+	dir := filepath.Join("..", "..", "..", "..", "knowledge", "embed", "testdata", "cross", "bert")
+	if out := ok(t, "kb", "search", store, "refund purchase", "--rerank", dir, "--json"); !strings.Contains(out, `"score_kind":"rerank"`) {
+		t.Error(out)
+	}
+	fails(t, 1, "--rerank", "kb", "search", store, "refund", "--rerank", store)
+	fails(t, 2, "cross-encoder", "kb", "search", store, "refund", "--rerank", "nothing-there")
+}

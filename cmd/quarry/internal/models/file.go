@@ -63,10 +63,6 @@ func Inspect(ctx context.Context, path string) (_ Info, err error) {
 	if err := m.Verify(ctx); err != nil {
 		return Info{}, fmt.Errorf("%s: %w", path, err)
 	}
-	local, err := embed.NewLocal(m, nil)
-	if err != nil {
-		return Info{}, err
-	}
 	f, err := os.Open(path)
 	if err != nil {
 		return Info{}, err
@@ -77,10 +73,13 @@ func Inspect(ctx context.Context, path string) (_ Info, err error) {
 	if err != nil {
 		return Info{}, err
 	}
-	c, id := m.Config(), local.Identity()
+	c, id := m.Config(), m.Identity()
 	pooling := "mean"
 	if c.Pooling == embed.CLSPooling {
 		pooling = "cls"
+	}
+	if m.IsCrossEncoder() {
+		pooling = "pair"
 	}
 	return Info{path, n, hex.EncodeToString(h.Sum(nil)), id.Name, id.Revision, id.Dim, id.Metric, c.Layers, c.Heads, c.Inner, c.Vocab, c.Limit,
 		pooling, id.Tokenizer, id.QueryPrefix, id.PassagePrefix, id.Floor}, nil

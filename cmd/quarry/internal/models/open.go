@@ -113,7 +113,7 @@ func (m *Model) open(ctx context.Context, dim int) error {
 		local, err = bgesmall.New(nil)
 	default:
 		var weights *embed.Model
-		if weights, err = openFile(m.Source.Model); err != nil {
+		if weights, err = OpenFile(m.Source.Model); err != nil {
 			return err
 		}
 		m.closes = append(m.closes, weights.Close)
@@ -126,8 +126,8 @@ func (m *Model) open(ctx context.Context, dim int) error {
 	return nil
 }
 
-// openFile opens a hub directory or a compact file.
-func openFile(path string) (*embed.Model, error) {
+// OpenFile opens a hub directory or a compact file.
+func OpenFile(path string) (*embed.Model, error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
