@@ -218,7 +218,7 @@ func (s *Store) EmbedQueries(ctx context.Context, bases, texts []string) (*Query
 // into it, then fused.
 func (b *searched) run(ctx context.Context, r *Request) error {
 	if b.view.snap.Len() == 0 {
-		b.list, b.more = []candidate{}, false
+		b.more = false
 		return nil
 	}
 	var words, near []legHit
@@ -242,19 +242,18 @@ func (b *searched) run(ctx context.Context, r *Request) error {
 	}
 	b.more = len(words) >= b.depth || len(near) >= b.depth
 	b.words, b.near = words, near
+	return nil
+}
+
+// candidates are the base's hits as one list.
+func (b *searched) candidates(method Fusion) ([]candidate, error) {
 	switch b.mode {
 	case Keyword:
-		b.list = b.single(words, index.ScoreKeyword)
+		return b.single(b.words, index.ScoreKeyword), nil
 	case Vector:
-		b.list = b.single(near, b.vectorKind())
-	default:
-		list, err := fuse([]*searched{b}, r.Fusion)
-		if err != nil {
-			return err
-		}
-		b.list = list
+		return b.single(b.near, b.vectorKind()), nil
 	}
-	return nil
+	return fuse([]*searched{b}, method)
 }
 
 // legFailed lets a partial hybrid answer go on with the leg that is left.
@@ -451,44 +450,52 @@ func fuse(bases []*searched, method Fusion) ([]candidate, error) {
 
 // merge makes one list of the bases' lists.
 func (q *query) merge() ([]candidate, error) {
-	var all []candidate
-	var hybrid []*searched
-	scale, byRank := "", false
+	var alive []*searched
+	byRank := false
 	for _, b := range q.bases {
 		if b.err != nil || b.scale == "" { // no scale: nothing was ever ingested
 			continue
 		}
-		if scale == "" {
-			scale = b.scale
-		}
-		byRank = byRank || b.scale != scale
-		if b.mode == Hybrid {
-			hybrid = append(hybrid, b)
-		}
-		all = append(all, b.list...)
+		alive = append(alive, b)
+		byRank = byRank || b.scale != alive[0].scale
 	}
 	q.resp.Merge = MergeScore
 	if byRank {
 		q.resp.Merge = MergeRank
 		q.note("the bases' scores do not compare (their embedding models or modes differ): merged by rank")
-		at := 0
-		for _, b := range q.bases {
-			if b.err != nil {
-				continue
-			}
-			b.byRank = true
-			for rank := range b.list {
-				all[at].score = rankScore(rank + 1)
-				at++
-			}
-		}
-	} else if len(hybrid) > 1 {
-		var err error
-		if all, err = fuse(hybrid, q.r.Fusion); err != nil {
-			return nil, err
-		}
+	}
+	all, err := q.gather(alive, byRank)
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range alive {
+		b.stats.Candidates = 0
+	}
+	for i := range all {
+		all[i].base.stats.Candidates++
 	}
 	slices.SortFunc(all, compareCandidates)
+	return all, nil
+}
+
+// gather takes the hits of bases together. Those of one scale have one mode.
+func (q *query) gather(bases []*searched, byRank bool) (all []candidate, err error) {
+	if !byRank && len(bases) > 1 && bases[0].mode == Hybrid {
+		return fuse(bases, q.r.Fusion)
+	}
+	for _, b := range bases {
+		list, err := b.candidates(q.r.Fusion)
+		if err != nil {
+			return nil, err
+		}
+		b.byRank = byRank
+		for rank := range list {
+			if byRank {
+				list[rank].score = rankScore(rank + 1)
+			}
+		}
+		all = append(all, list...)
+	}
 	return all, nil
 }
 

@@ -330,7 +330,7 @@ type searched struct {
 	depth  int
 	words  []legHit // of the legs
 	near   []legHit
-	list   []candidate
+	ran    bool
 	more   bool // a deeper search would find more
 	byRank bool // the list is merged by rank
 	err    error
@@ -487,7 +487,7 @@ func (q *query) search(ctx context.Context) error {
 	slots := make(chan struct{}, max(1, q.s.o.Threads))
 	var wg sync.WaitGroup
 	for _, b := range q.bases {
-		if b.err != nil || b.list != nil && !b.more {
+		if b.err != nil || b.ran && !b.more {
 			continue
 		}
 		wg.Add(1)
@@ -497,7 +497,7 @@ func (q *query) search(ctx context.Context) error {
 			start := time.Now()
 			b.err = b.run(ctx, q.r)
 			b.stats.Elapsed += time.Since(start)
-			b.stats.Candidates = len(b.list)
+			b.ran = true
 			<-slots
 		}()
 	}
