@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/registry"
 	"github.com/quarrysearch/quarry/index"
 	"github.com/quarrysearch/quarry/index/filter"
 )
@@ -113,7 +114,7 @@ func (c *deleteCmd) Run(ctx context.Context, e *env) (err error) {
 	defer func() { err = errors.Join(err, ix.Close()) }()
 	// Nobody else writes: what is counted here is what the batch deletes.
 	r := deleteResult{DryRun: c.DryRun}
-	if r.Deleted, err = countMatches(ix, f, ids); err != nil {
+	if r.Deleted, err = registry.CountMatches(ix, ids, f); err != nil {
 		return err
 	}
 	if !c.DryRun {
@@ -122,27 +123,4 @@ func (c *deleteCmd) Run(ctx context.Context, e *env) (err error) {
 		}
 	}
 	return e.result(c.JSON, r)
-}
-
-// countMatches counts what f matches, or the ids that exist when f is zero.
-func countMatches(ix *index.Index, f filter.Filter, ids []string) (int, error) {
-	s, err := ix.Snapshot()
-	if err != nil {
-		return 0, err
-	}
-	defer s.Close()
-	if !f.IsZero() {
-		return s.Count(f)
-	}
-	n := 0
-	for _, id := range ids {
-		ok, err := s.Exists(id)
-		if err != nil {
-			return 0, err
-		}
-		if ok {
-			n++
-		}
-	}
-	return n, nil
 }

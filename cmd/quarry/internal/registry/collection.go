@@ -195,15 +195,17 @@ func (c *Collection) Delete(ctx context.Context, ids []string, f filter.Filter, 
 	// Nobody else writes meanwhile: what is counted is what the batch deletes.
 	c.e.writes.Lock()
 	defer c.e.writes.Unlock()
-	n, err := c.count(ids, f)
+	n, err := CountMatches(c.e.ix, ids, f)
 	if err != nil || dryRun || n == 0 {
 		return n, err
 	}
 	return n, c.e.ix.Apply(ctx, b)
 }
 
-func (c *Collection) count(ids []string, f filter.Filter) (int, error) {
-	s, err := c.e.ix.Snapshot()
+// CountMatches counts what f matches, or where f is zero the ids that exist, all
+// on one snapshot.
+func CountMatches(ix *index.Index, ids []string, f filter.Filter) (int, error) {
+	s, err := ix.Snapshot()
 	if err != nil {
 		return 0, err
 	}
