@@ -417,7 +417,8 @@ func FuzzOpen(f *testing.F) {
 }
 
 // FuzzDecode wants a record that is taken to be written and read again as it
-// is.
+// is: its bytes are the measure, since an absent list and an empty one are one
+// thing in them and two in memory.
 func FuzzDecode(f *testing.F) {
 	data, _ := fullFile(f)
 	walk(f, data, func(bucket string, key, value []byte, _ int64) error {
@@ -426,6 +427,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		return nil
 	})
+	f.Add(bucketAccounts, "stranger", []byte(`{"id":"stranger","grants":[]}`))
 	f.Fuzz(func(t *testing.T, bucket, key string, payload []byte) {
 		r, err := decode(bucket, key, payload)
 		if err != nil {
@@ -435,8 +437,10 @@ func FuzzDecode(f *testing.F) {
 		must(t, err)
 		again, err := decode(bucket, key, b)
 		must(t, err)
-		if !reflect.DeepEqual(r, again) {
-			t.Fatalf("%+v became %+v", r, again)
+		c, err := encode(again)
+		must(t, err)
+		if !bytes.Equal(b, c) {
+			t.Fatalf("%s became %s", b, c)
 		}
 		newTables().set(r)
 	})
