@@ -195,6 +195,77 @@ func readFreqs(dst *[blockDocs]uint32, n int, src []byte) int {
 	return 1 + 2*except + size
 }
 
+// readFreq decodes frequency i of n, or returns 0 for bad bytes.
+func readFreq(src []byte, n, i int) uint32 {
+	if len(src) == 0 {
+		return 0
+	}
+	width, except := int(src[0]&31), int(src[0]>>5)
+	patches := src[1:]
+	if len(patches) < 2*except {
+		return 0
+	}
+	patches, src = patches[:2*except], patches[2*except:]
+	var v uint32
+	if width > 0 {
+		var ok bool
+		if n == blockDocs {
+			v, ok = bitpack.At(src, i, width)
+		} else {
+			v, ok = bitpack.RunAt(src, n, i, width)
+		}
+		if !ok {
+			return 0
+		}
+	}
+	for ; len(patches) >= 2; patches = patches[2:] {
+		if int(patches[0]) == i {
+			v |= uint32(patches[1]) << width
+		}
+	}
+	return v + 1
+}
+
+// A bitset is a block of docs stored as one, asked without decoding it.
+type bitset struct {
+	words []byte
+	base  uint32                            // doc of bit 0
+	ranks [4 * (bitpack.MaxWidth + 1)]uint8 // docs before each word
+}
+
+// open takes a block of n docs from base up to last. It reports false when the
+// block is stored otherwise or is not sound: then readDocs decides.
+func (b *bitset) open(src []byte, n int, base, last uint32) bool {
+	words := int((last-base)/64) + 1
+	if len(src) < 1+8*words || src[0] != docsBitset || words > len(b.ranks) {
+		return false
+	}
+	b.words, b.base = src[1:1+8*words], base
+	count, w := 0, uint64(0)
+	for i := range words {
+		b.ranks[i] = uint8(count)
+		w = binary.LittleEndian.Uint64(b.words[8*i:])
+		count += bits.OnesCount64(w)
+	}
+	return count == n && 63-bits.LeadingZeros64(w) == int((last-base)%64)
+}
+
+// seek returns the first doc ≥ doc, which must not exceed the last one, and
+// its number in the block.
+func (b *bitset) seek(doc uint32) (uint32, int) {
+	at := doc - b.base
+	i := int(at / 64)
+	w := binary.LittleEndian.Uint64(b.words[8*i:])
+	above := w >> (at % 64) << (at % 64)
+	for above == 0 && 8*i+16 <= len(b.words) {
+		i++
+		w = binary.LittleEndian.Uint64(b.words[8*i:])
+		above = w
+	}
+	bit := bits.TrailingZeros64(above)
+	return b.base + uint32(64*i+bit), int(b.ranks[i]) + bits.OnesCount64(w&(1<<bit-1))
+}
+
 // appendPositions appends the positions of a block of docs: one width for
 // every run of 64 values, then the runs, packed. A doc's first position is a
 // value as it is, the others are gaps less one.

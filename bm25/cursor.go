@@ -52,9 +52,16 @@ func (s *skipper) open(f *Field, e *entry) {
 
 // uvarint reads a varint of the list; a bad one fails the skipper.
 func (s *skipper) uvarint() uint64 {
-	if b := s.list; s.next < len(b) && b[s.next] < 0x80 {
-		s.next++
-		return uint64(b[s.next-1])
+	if b, i := s.list, s.next; uint(i)+1 < uint(len(b)) {
+		lo, hi := b[i], b[i+1]
+		if lo < 0x80 {
+			s.next = i + 1
+			return uint64(lo)
+		}
+		if hi < 0x80 && hi > 0 {
+			s.next = i + 2
+			return uint64(lo&0x7f) | uint64(hi)<<7
+		}
 	}
 	rest := s.list[min(s.next, len(s.list)):]
 	var v uint64
@@ -170,9 +177,13 @@ type cursor struct {
 	skip  skipper
 	ahead skipper
 
-	n, i       int // decoded docs, the current one
+	n, i       int // docs of the block, the current one
 	docsBlock  int // block in docs, −1 for none
 	freqsBlock int // block in freqs
+	set        bitset
+	setBlock   int // block in set
+	readBlock  int // block whose freqs are read one by one
+	reads      int // and how many were
 	cumBlock   int // block of cum
 	cumAt      int
 	cum        uint64 // positions of docs[:cumAt] of the block
@@ -196,6 +207,7 @@ func (c *cursor) open(f *Field, e *entry, w float32, inv *[256]float32) {
 	c.ahead = c.skip
 	c.n, c.i = 0, 0
 	c.docsBlock, c.freqsBlock, c.cumBlock, c.boundBlock, c.groupAt = -1, -1, -1, -1, -1
+	c.setBlock, c.readBlock = -1, -1
 	c.bad = false
 	c.listBound = 0
 	if e.df == 1 {
@@ -261,7 +273,8 @@ func (c *cursor) loadFreqs() bool {
 	return true
 }
 
-// seek moves to the first posting ≥ doc and returns it, or noDoc.
+// seek moves to the first posting ≥ doc and returns it, or noDoc. A block
+// stored as a bitset is asked as it is, unless its docs are decoded already.
 func (c *cursor) seek(doc uint32) uint32 {
 	s := &c.skip
 	if s.block < 0 || s.last < doc {
@@ -275,14 +288,30 @@ func (c *cursor) seek(doc uint32) uint32 {
 	} else if s.block >= s.blocks {
 		return noDoc
 	}
-	if c.docsBlock != s.block && !c.load() {
-		return noDoc
+	if c.docsBlock != s.block {
+		if c.setBlock == s.block || s.df > 1 && c.openSet() {
+			doc, c.i = c.set.seek(max(doc, s.lo))
+			return doc
+		}
+		if !c.load() {
+			return noDoc
+		}
 	}
 	c.i = seekInBlock(&c.docs, c.n, c.i, doc)
 	if c.i >= c.n {
 		return noDoc
 	}
 	return c.docs[c.i]
+}
+
+// openSet takes the current block as a bitset, if it is a sound one.
+func (c *cursor) openSet() bool {
+	s := &c.skip
+	if !c.set.open(s.list[s.body:s.bodyTo], s.n, s.lo, s.last) {
+		return false
+	}
+	c.setBlock, c.n = s.block, s.n
+	return true
 }
 
 // noDoc stands for the end of a list. No doc has this number.
@@ -308,9 +337,28 @@ func seekInBlock(docs *[blockDocs]uint32, n, i int, doc uint32) int {
 	return i
 }
 
+// maxReads is the number of freqs of a block read one by one before all are
+// decoded.
+const maxReads = 12
+
 // freq returns the tf of the current posting.
 func (c *cursor) freq() uint32 {
-	if c.freqsBlock != c.skip.block && !c.loadFreqs() {
+	s := &c.skip
+	if c.freqsBlock == s.block {
+		return c.freqs[c.i&(blockDocs-1)]
+	}
+	if c.readBlock != s.block {
+		c.readBlock, c.reads = s.block, 0
+	}
+	if c.reads++; c.reads <= maxReads && s.df > 1 {
+		body := s.list[s.body:s.bodyTo]
+		if at := docsSize(body, s.n, s.lo, s.last); at >= 0 {
+			if f := readFreq(body[at:], s.n, c.i); f > 0 {
+				return f
+			}
+		}
+	}
+	if !c.loadFreqs() {
 		return 1
 	}
 	return c.freqs[c.i&(blockDocs-1)]
@@ -363,27 +411,13 @@ func (c *cursor) boundIn(from, to uint32) (bound uint32, until uint32) {
 	if s.blocks == 1 {
 		return c.listBound, noDoc
 	}
-	// The window spans blocks. Walk some of them on a copy.
-	walk := *s
-	bound = c.boundOfBlock()
-	for range maxWalk {
-		if !walk.advance() || walk.lo >= to {
-			return bound, to
-		}
-		bound = max(bound, impactBound(walk.list[walk.impAt:walk.impTo], c.w, c.inv))
-		if walk.last >= to-1 {
-			return bound, walk.last + 1
-		}
-	}
+	// The window spans blocks: to walk their headers costs more than their
+	// closer bound saves (measured on 1.2 M passages, +3 %).
 	if s.blocks > groupBlocks && s.groupLast >= to-1 {
 		return c.boundOfGroup(), s.groupLast + 1
 	}
 	return c.listBound, noDoc
 }
-
-// maxWalk is the number of block headers boundIn reads before it takes the
-// bound of the group.
-const maxWalk = 8
 
 // positions returns the positions of the current posting in buf, grown when
 // too small.
@@ -396,6 +430,9 @@ func (c *cursor) positions(buf []uint32) []uint32 {
 			c.fail()
 		}
 		return buf
+	}
+	if !c.loadFreqs() {
+		return buf[:0]
 	}
 	if c.cumBlock != s.block || c.cumAt > c.i {
 		c.cumBlock, c.cumAt, c.cum, c.total = s.block, 0, 0, 0

@@ -103,8 +103,10 @@ func (c *cursor) piece(from, to uint32) (docs, freqs []uint32) {
 	if d := c.seek(from); d >= to {
 		return nil, nil
 	}
-	if !c.loadFreqs() {
+	if i := c.i; !c.load() || !c.loadFreqs() {
 		return nil, nil
+	} else {
+		c.i = i
 	}
 	end := c.n
 	if c.skip.last >= to {
@@ -383,23 +385,26 @@ func sharedOccurrence(pos [][]uint32, l *leaf, at []int) int {
 
 // phrase is the search of a single phrase: by blocks of the rarest term, those
 // whose bound is too low skipped; positions are read only for docs that have
-// every term and whose least tf can still reach the floor.
+// every term often enough to reach the floor.
 func (x *search) phrase(r *leafRun) {
 	h := &x.s.heap
+	x.s.need = [256]uint8{}
+	lead := &r.cur[r.lead]
 	from := uint32(0)
 	for {
 		var ok bool
 		if from, ok = x.nextAccepted(from); !ok {
 			return
 		}
-		lead := &r.cur[r.lead]
 		if !lead.ahead.seek(from) {
 			return
 		}
 		from = max(from, lead.ahead.lo)
 		to := lead.ahead.last + 1
+		x.s.Work.Windows++
 		bound, until := r.boundIn(from, to)
 		if bound == 0 || bound < h.floor {
+			x.s.Work.Skipped++
 			if until == noDoc {
 				return
 			}
@@ -409,20 +414,62 @@ func (x *search) phrase(r *leafRun) {
 			}
 			continue
 		}
-		for d := r.align(from); d < to; d = r.align(d + 1) {
-			x.s.Work.Candidates++
-			if !x.accept.Has(d) {
-				continue
-			}
-			inv := r.inv[r.norms[d]]
-			if contribution(r.w, r.minFreq(), inv) < h.floor {
-				continue
-			}
-			x.s.Work.Positions++
-			if f := r.phraseFreq(x.s); f > 0 {
-				h.push(d, contribution(r.w, f, inv))
-			}
+		docs, freqs := lead.piece(from, to)
+		if len(docs) == 0 {
+			return
 		}
+		x.phraseIn(r, docs, freqs)
 		from = to
 	}
+}
+
+// phraseIn offers the docs of a piece of the lead's block that have the phrase.
+func (x *search) phraseIn(r *leafRun, docs, freqs []uint32) {
+	s, lead := x.s, &r.cur[r.lead]
+	first := lead.i // of docs in the block
+	next := uint32(0)
+	freqs = freqs[:len(docs)]
+	for i, d := range docs {
+		norm := r.norms[d]
+		if freqs[i] <= uint32(s.need[norm]) || d < next || x.accept.kind != acceptAll && !x.accept.Has(d) {
+			continue
+		}
+		s.Work.Candidates++
+		lead.i = first + i
+		if next = r.meet(d); next != d {
+			continue
+		}
+		if r.minFreq() < r.raise(s, norm) {
+			continue
+		}
+		s.Work.Positions++
+		if f := r.phraseFreq(s); f > 0 {
+			s.heap.push(d, contribution(r.w, f, r.inv[norm]))
+		}
+	}
+}
+
+// meet moves the cursors other than the lead's to doc d. It returns d when all
+// of them stand on it, else a later doc before which the phrase does not occur.
+func (r *leafRun) meet(d uint32) uint32 {
+	for i := range r.cur {
+		if i != r.lead {
+			if at := r.cur[i].seek(d); at != d {
+				return at
+			}
+		}
+	}
+	return d
+}
+
+// raise returns the least freq with which a doc of this norm reaches the floor,
+// or one below it. What is known of it, less one, is in s.need: the floor only
+// rises, so a search tries each freq of a norm once.
+func (r *leafRun) raise(s *Scratch, norm byte) uint32 {
+	f := uint32(s.need[norm]) + 1
+	for f < 1<<8 && contribution(r.w, f, r.inv[norm]) < s.heap.floor {
+		f++
+	}
+	s.need[norm] = uint8(f - 1)
+	return f
 }

@@ -1,6 +1,7 @@
 package bm25
 
 import (
+	"math/rand/v2"
 	"testing"
 )
 
@@ -23,5 +24,56 @@ func TestWideGaps(t *testing.T) {
 				t.Fatalf("%d docs, step %d: a wrong end was accepted", n, step)
 			}
 		}
+	}
+}
+
+// A block asked as a bitset answers as its decoded docs do, and a freq read
+// alone is the one of the decoded block.
+func TestBlockAskedAlone(t *testing.T) {
+	rng := rand.New(rand.NewPCG(8, 8))
+	sets := 0
+	for round := range 400 {
+		n := 1 + rng.IntN(blockDocs)
+		if round%3 == 0 {
+			n = blockDocs
+		}
+		base, gap := rng.Uint32N(1000), 1+rng.Uint32N(7)
+		var docs, freqs, got [blockDocs]uint32
+		at := base
+		for i := range n {
+			at += rng.Uint32N(gap)
+			docs[i], freqs[i] = at, 1+rng.Uint32N(1+1<<rng.Uint32N(12))/(1+rng.Uint32N(300))
+			at++
+		}
+		last := docs[n-1]
+		coded := appendDocs(nil, docs[:n], base)
+		var set bitset
+		if set.open(coded, n, base, last) {
+			sets++
+			i := 0
+			for d := base; d <= last; d++ {
+				for docs[i] < d {
+					i++
+				}
+				if doc, k := set.seek(d); doc != docs[i] || k != i {
+					t.Fatalf("round %d: seek %d gives %d, number %d, want %d, number %d", round, d, doc, k, docs[i], i)
+				}
+			}
+			if set.open(coded, n-1, base, last) || set.open(coded, n, base, last+1) || set.open(coded[:len(coded)-1], n, base, last) {
+				t.Fatalf("round %d: an unsound bitset was opened", round)
+			}
+		}
+		coded = appendFreqs(nil, freqs[:n])
+		if readFreqs(&got, n, coded) != len(coded) || !equalPrefix(got[:n], freqs[:n]) {
+			t.Fatalf("round %d: freqs", round)
+		}
+		for i := range n {
+			if f := readFreq(coded, n, i); f != freqs[i] {
+				t.Fatalf("round %d: freq %d is %d, want %d", round, i, f, freqs[i])
+			}
+		}
+	}
+	if sets < 100 {
+		t.Errorf("%d bitsets in all", sets)
 	}
 }

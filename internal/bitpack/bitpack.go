@@ -69,6 +69,25 @@ func Unpack(dst *[Block]uint32, src []byte, width int) bool {
 	return true
 }
 
+// At reads value i of a full block of the given width. It reports false when
+// the width or i is out of range or src too short.
+func At(src []byte, i, width int) (uint32, bool) {
+	if uint(width) > MaxWidth || len(src) < Size(width) || uint(i) >= Block {
+		return 0, false
+	}
+	if width == 0 {
+		return 0, true
+	}
+	lane, bit := i%8, i/8*width
+	o := 32*(bit/32) + 4*lane
+	sh := bit % 32
+	v := uint64(binary.LittleEndian.Uint32(src[o:])) >> sh
+	if sh+width > 32 {
+		v |= uint64(binary.LittleEndian.Uint32(src[o+32:])) << (32 - sh)
+	}
+	return uint32(v & (1<<width - 1)), true
+}
+
 // UnpackDocs reads a full block of gaps and turns it into ascending numbers:
 // dst[i] = base + i + (sum of gaps 0…i), modulo 2^32.
 func UnpackDocs(dst *[Block]uint32, src []byte, width int, base uint32) bool {
@@ -153,6 +172,22 @@ func Run(dst []uint32, src []byte, width int) bool {
 		bit += width
 	}
 	return true
+}
+
+// RunAt reads value i of a run of n. It reports false as Run does, or when i is
+// out of range.
+func RunAt(src []byte, n, i, width int) (uint32, bool) {
+	if uint(width) > MaxWidth || uint(i) >= uint(n) || len(src) < RunSize(n, width) {
+		return 0, false
+	}
+	bit := i * width
+	var w uint64
+	if bit>>3+8 <= len(src) {
+		w = binary.LittleEndian.Uint64(src[bit>>3:])
+	} else {
+		w = tail64(src, bit>>3)
+	}
+	return uint32(w >> (bit & 7) & (1<<width - 1)), true
 }
 
 // RunFrom reads len(dst) values of a run, the first of them value number i.

@@ -57,6 +57,11 @@ func TestBlockEqualsReference(t *testing.T) {
 			if !Unpack(&got, packed, width) || got != src || got != unpackRef(packed, width) {
 				t.Fatalf("width %d: Unpack differs", width)
 			}
+			for i, want := range src {
+				if v, ok := At(packed, i, width); !ok || v != want {
+					t.Fatalf("width %d: At(%d) = %d, %v, want %d", width, i, v, ok, want)
+				}
+			}
 			base := rng.Uint32()
 			if !UnpackDocs(&got, packed, width, base) {
 				t.Fatal("UnpackDocs")
@@ -211,4 +216,33 @@ func BenchmarkRun(b *testing.B) {
 		Run(dst[:], packed, 9)
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/200, "ns/value")
+}
+
+func TestAtRefuses(t *testing.T) {
+	src := make([]byte, Size(5))
+	for _, c := range []struct{ n, i, width int }{
+		{Block, -1, 5}, {Block, Block, 5}, {Block, 0, 6}, {Block, 0, 33}, {Block, 0, -1},
+	} {
+		if _, ok := At(src, c.i, c.width); ok {
+			t.Errorf("At(%d bytes, %d, %d) reads", len(src), c.i, c.width)
+		}
+		if _, ok := RunAt(src, c.n, c.i, c.width); ok {
+			t.Errorf("RunAt(%d bytes, %d, %d, %d) reads", len(src), c.n, c.i, c.width)
+		}
+	}
+}
+
+func TestRunAtEqualsRun(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 3))
+	for width := range MaxWidth + 1 {
+		for _, n := range []int{1, 2, 7, 63, 255} {
+			src := random(rng, n, width)
+			packed := AppendRun(nil, src, width)
+			for i, want := range src {
+				if v, ok := RunAt(packed, n, i, width); !ok || v != want {
+					t.Fatalf("width %d, value %d of %d: %d, %v, want %d", width, i, n, v, ok, want)
+				}
+			}
+		}
+	}
 }
