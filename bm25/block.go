@@ -178,19 +178,17 @@ func readFreqs(dst *[blockDocs]uint32, n int, src []byte) int {
 		return -1
 	}
 	patches, src = patches[:2*except], patches[2*except:]
-	if width == 0 {
-		clear(dst[:n])
-	} else if n == blockDocs {
-		bitpack.Unpack(dst, src, width)
+	if n == blockDocs {
+		bitpack.UnpackPlus1(dst, src, width)
 	} else {
 		bitpack.Run(dst[:n], src, width)
+		for i := range dst[:n] {
+			dst[i]++
+		}
 	}
 	for len(patches) >= 2 {
-		dst[patches[0]] |= uint32(patches[1]) << width
+		dst[patches[0]] += uint32(patches[1]) << width
 		patches = patches[2:]
-	}
-	for i := range dst[:n] {
-		dst[i]++
 	}
 	return 1 + 2*except + size
 }

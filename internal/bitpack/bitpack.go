@@ -63,10 +63,35 @@ func Unpack(dst *[Block]uint32, src []byte, width int) bool {
 		*dst = [Block]uint32{}
 		return true
 	}
-	// Two values a word: the halves of a little-endian word are two
-	// neighboring elements of the block.
-	unpack((*[Block / 2]uint64)(unsafe.Pointer(dst)), src, width)
+	if !kernelUnpack(dst, src, width, 0) {
+		unpackGo(dst, src, width)
+	}
 	return true
+}
+
+// UnpackPlus1 is Unpack with one added to every value, modulo 2^32.
+func UnpackPlus1(dst *[Block]uint32, src []byte, width int) bool {
+	if uint(width) > MaxWidth || len(src) < Size(width) {
+		return false
+	}
+	if kernelUnpack(dst, src, width, 1) {
+		return true
+	}
+	if width == 0 {
+		*dst = [Block]uint32{}
+	} else {
+		unpackGo(dst, src, width)
+	}
+	for i := range dst {
+		dst[i]++
+	}
+	return true
+}
+
+// unpackGo reads two values a word: the halves of a little-endian word are two
+// neighboring elements of the block.
+func unpackGo(dst *[Block]uint32, src []byte, width int) {
+	unpack((*[Block / 2]uint64)(unsafe.Pointer(dst)), src, width)
 }
 
 // At reads value i of a full block of the given width. It reports false when
@@ -94,7 +119,9 @@ func UnpackDocs(dst *[Block]uint32, src []byte, width int, base uint32) bool {
 	if !Unpack(dst, src, width) {
 		return false
 	}
-	PrefixSum(dst[:], base)
+	if !kernelPrefixSum(dst, base) {
+		PrefixSum(dst[:], base)
+	}
 	return true
 }
 

@@ -62,6 +62,14 @@ func TestBlockEqualsReference(t *testing.T) {
 					t.Fatalf("width %d: At(%d) = %d, %v, want %d", width, i, v, ok, want)
 				}
 			}
+			if !UnpackPlus1(&got, packed, width) {
+				t.Fatal("UnpackPlus1")
+			}
+			for i, v := range src {
+				if got[i] != v+1 {
+					t.Fatalf("width %d: value %d is %d, want %d", width, i, got[i], v+1)
+				}
+			}
 			base := rng.Uint32()
 			if !UnpackDocs(&got, packed, width, base) {
 				t.Fatal("UnpackDocs")

@@ -13,8 +13,10 @@
 //	word row b-1    │ lane 0 │ lane 1 │ … │ lane 7 │   b rows: 32·b bytes
 //
 // So one shift and one mask serve eight values in a 256-bit register, and two
-// in a plain 64-bit one, which is what the Go code here does: 33 straight-line
-// functions, one a width, without a branch a value.
+// in a plain 64-bit one. The Go code does the latter: 33 straight-line
+// functions, one a width, without a branch a value. On amd64 with AVX2 kernels
+// do the former for widths up to 24, and the prefix sum of a block; they give
+// the same values. Searches of 1.2 M passages took 8 to 12 % less with them.
 //
 // A short run (AppendRun, Run, At) is packed horizontally: value i takes the
 // bits i·b … i·b+b-1 of a little-endian bit stream, ⌈n·b/8⌉ bytes in all. It
@@ -23,3 +25,6 @@
 // Every function is pure and safe for concurrent use. Widths out of 0…32 and
 // short sources are reported, never a panic.
 package bitpack
+
+//go:generate go run ./_gen
+//go:generate sh -c "cd _asm && go run . -out ../kernels_amd64.s -stubs ../stubs_amd64.go -pkg bitpack"
