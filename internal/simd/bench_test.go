@@ -65,6 +65,32 @@ func BenchmarkDotU8S8Gather(b *testing.B) {
 	}
 }
 
+// BenchmarkNibble: rows of 100, 384 and 784 components.
+func BenchmarkNibble(b *testing.B) {
+	codes := touched(benchBytes)
+	for _, stride := range []int{64, 256, 448} {
+		ids := benchIDs(len(codes) / stride)
+		q, out, f := make([]int8, 2*stride), make([]float32, 4096), &Affine{}
+		b.Run(fmt.Sprintf("gather/stride=%d", stride), func(b *testing.B) {
+			eachLevelBench(b, func(b *testing.B) {
+				for i := 0; i < b.N; i++ {
+					NibbleGather(q, f, codes, ids[i%len(ids)], out)
+				}
+				perRow(b, benchRows, stride)
+			})
+		})
+		b.Run(fmt.Sprintf("scan/stride=%d", stride), func(b *testing.B) {
+			eachLevelBench(b, func(b *testing.B) {
+				blocks := len(codes) / stride / len(out)
+				for i := 0; i < b.N; i++ {
+					NibbleScan(q, f, codes, i%blocks*len(out), len(out), out)
+				}
+				perRow(b, len(out), stride)
+			})
+		})
+	}
+}
+
 // BenchmarkDotU8S8Cached reads the same few rows again and again: the cost of
 // the arithmetic and of the call.
 func BenchmarkDotU8S8Cached(b *testing.B) {

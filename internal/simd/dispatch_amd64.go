@@ -77,6 +77,30 @@ func distanceScan(q []int8, f *Form, codes []byte, out []float32) {
 	}
 }
 
+func nibbleGather(q []int8, f *Affine, codes []byte, ids []uint32, out []float32) {
+	c := unsafe.SliceData(codes)
+	switch {
+	case len(q) == 0 || len(q)%(2*Block) != 0 || !useAVX2:
+		nibbleGatherRef(q, f, codes, ids, out)
+	case useAVX512:
+		nibbleGatherAVX512(&q[0], len(q)/2, f.Sum, f.Base, f.Scale, f.Floor, c, &ids[0], len(ids), &out[0])
+	default:
+		nibbleGatherAVX2(&q[0], len(q)/2, f.Sum, f.Base, f.Scale, f.Floor, c, &ids[0], len(ids), &out[0])
+	}
+}
+
+func nibbleScan(q []int8, f *Affine, codes []byte, out []float32) {
+	c := unsafe.SliceData(codes)
+	switch {
+	case len(q) == 0 || len(q)%(2*Block) != 0 || !useAVX2:
+		nibbleScanRef(q, f, codes, out)
+	case useAVX512:
+		nibbleScanAVX512(&q[0], len(q)/2, f.Sum, f.Base, f.Scale, f.Floor, c, len(out), &out[0])
+	default:
+		nibbleScanAVX2(&q[0], len(q)/2, f.Sum, f.Base, f.Scale, f.Floor, c, len(out), &out[0])
+	}
+}
+
 func dotF32Gather(q, base []float32, ids []uint32, out []float32) {
 	b := unsafe.SliceData(base)
 	switch {
@@ -99,6 +123,11 @@ func l2F32Gather(q, base []float32, ids []uint32, out []float32) {
 	default:
 		l2F32GatherAVX2(&q[0], b, len(q), &ids[0], len(ids), &out[0])
 	}
+}
+
+// unseen needs no vector instructions: no level is without it.
+func unseen(links []uint32, marks []uint8, version uint8, codes []byte, stride int, out []uint32) (count, stop int) {
+	return unseenAsm(&links[0], len(links), unsafe.SliceData(marks), len(marks), uint64(version), unsafe.SliceData(codes), stride, &out[0])
 }
 
 func prefetch(p unsafe.Pointer) { prefetchAsm((*byte)(p)) }

@@ -76,6 +76,30 @@ func distanceScan(q []int8, f *Form, codes []byte, out []float32) {
 	}
 }
 
+func nibbleGather(q []int8, f *Affine, codes []byte, ids []uint32, out []float32) {
+	c := unsafe.SliceData(codes)
+	switch {
+	case len(q) == 0 || len(q)%(2*Block) != 0 || !useNEON:
+		nibbleGatherRef(q, f, codes, ids, out)
+	case useDotProd:
+		nibbleGatherDotProd(&q[0], len(q)/2, f.Sum, f.Base, f.Scale, f.Floor, c, &ids[0], len(ids), &out[0])
+	default:
+		nibbleGatherNEON(&q[0], len(q)/2, f.Sum, f.Base, f.Scale, f.Floor, c, &ids[0], len(ids), &out[0])
+	}
+}
+
+func nibbleScan(q []int8, f *Affine, codes []byte, out []float32) {
+	c := unsafe.SliceData(codes)
+	switch {
+	case len(q) == 0 || len(q)%(2*Block) != 0 || !useNEON:
+		nibbleScanRef(q, f, codes, out)
+	case useDotProd:
+		nibbleScanDotProd(&q[0], len(q)/2, f.Sum, f.Base, f.Scale, f.Floor, c, len(out), &out[0])
+	default:
+		nibbleScanNEON(&q[0], len(q)/2, f.Sum, f.Base, f.Scale, f.Floor, c, len(out), &out[0])
+	}
+}
+
 func dotF32Gather(q, base []float32, ids []uint32, out []float32) {
 	if len(q) == 0 || !useNEON {
 		dotF32GatherRef(q, base, ids, out)
@@ -90,6 +114,10 @@ func l2F32Gather(q, base []float32, ids []uint32, out []float32) {
 		return
 	}
 	l2F32GatherNEON(&q[0], unsafe.SliceData(base), len(q), &ids[0], len(ids), &out[0])
+}
+
+func unseen(links []uint32, marks []uint8, version uint8, codes []byte, stride int, out []uint32) (count, stop int) {
+	return unseenRef(links, marks, version, out)
 }
 
 func prefetch(p unsafe.Pointer) { prefetchAsm((*byte)(p)) }

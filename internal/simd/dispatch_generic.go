@@ -23,12 +23,24 @@ func distanceScan(q []int8, f *Form, codes []byte, out []float32) {
 	distanceScanRef(q, f, codes, out)
 }
 
+func nibbleGather(q []int8, f *Affine, codes []byte, ids []uint32, out []float32) {
+	nibbleGatherRef(q, f, codes, ids, out)
+}
+
+func nibbleScan(q []int8, f *Affine, codes []byte, out []float32) {
+	nibbleScanRef(q, f, codes, out)
+}
+
 func dotF32Gather(q, base []float32, ids []uint32, out []float32) {
 	dotF32GatherRef(q, base, ids, out)
 }
 
 func l2F32Gather(q, base []float32, ids []uint32, out []float32) {
 	l2F32GatherRef(q, base, ids, out)
+}
+
+func unseen(links []uint32, marks []uint8, version uint8, codes []byte, stride int, out []uint32) (count, stop int) {
+	return unseenRef(links, marks, version, out)
 }
 
 func prefetch(unsafe.Pointer) {}

@@ -1,5 +1,5 @@
-// Package simd holds the inner loops over vectors: dot products of 8-bit codes
-// and exact float32 distances, one query against many rows a call; and those of
+// Package simd holds the inner loops over vectors: dot products of codes of 8
+// and 4 bits and exact float32 distances, one query against many rows a call; and those of
 // a transformer encoder: matrix products of 8-bit codes and of floats, and the
 // functions of a row (norm, GELU, softmax, quantization).
 //
@@ -18,8 +18,8 @@
 // # Results do not depend on the level
 //
 // Integer kernels compute exact 32-bit sums: no 16-bit intermediate saturates
-// (AVX2 widens bytes to words, VPMADDUBSW would not do; NEON widens products of
-// signed bytes). arm64 has no product of unsigned and signed bytes at these
+// (AVX2 widens bytes to words, VPMADDUBSW would not do but for 4-bit codes; NEON
+// widens products of signed bytes). arm64 has no product of unsigned and signed bytes at these
 // levels: it takes codes less 128, and adds 128 times the sum of the query or
 // of the column. Float kernels follow one order everywhere, which is the
 // definition of DotF32 and L2F32:

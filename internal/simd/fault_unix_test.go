@@ -65,6 +65,8 @@ func TestFaultIsRecoverable(t *testing.T) {
 		"DotU8S8Scan":    func() { DotU8S8Scan(q, data, 448, 0, 4*page/448, make([]int32, 4*page/448)) },
 		"DistanceGather": func() { DistanceGather(q, new(Form), data, ids, make([]float32, 5)) },
 		"DistanceScan":   func() { DistanceScan(q, new(Form), data, 0, 4*page/448, make([]float32, 4*page/448)) },
+		"NibbleGather":   func() { NibbleGather(make([]int8, 896), new(Affine), data, ids, make([]float32, 5)) },
+		"NibbleScan":     func() { NibbleScan(make([]int8, 896), new(Affine), data, 0, 4*page/448, make([]float32, 4*page/448)) },
 		"DotF32":         func() { DotF32(qf, floats[page/4-50:]) },
 		"L2F32":          func() { L2F32(qf, floats[page/4-50:]) },
 		"DotF32Gather":   func() { DotF32Gather(qf, floats, 100, idsF, make([]float32, 5)) },
@@ -127,6 +129,8 @@ func TestNoReadPastTheEnd(t *testing.T) {
 						DotU8S8Gather(q, data[len(data)-n*rows:], n, ids, make([]int32, rows))
 						DistanceScan(q, new(Form), data[len(data)-n*rows:], 0, rows, make([]float32, rows))
 						DistanceGather(q, new(Form), data[len(data)-n*rows:], ids, make([]float32, rows))
+						NibbleScan(Int8s(data[len(data)-2*n:]), new(Affine), data[len(data)-n*rows:], 0, rows, make([]float32, rows))
+						NibbleGather(Int8s(data[len(data)-2*n:]), new(Affine), data[len(data)-n*rows:], ids, make([]float32, rows))
 					}
 				})
 				if a != 0 {

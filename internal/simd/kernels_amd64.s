@@ -638,6 +638,383 @@ done:
 	VZEROUPPER
 	RET
 
+// func nibbleGatherAVX2(q *int8, n int, sum float32, base float32, scale float32, floor float32, codes *byte, ids *uint32, rows int, out *float32)
+// Requires: AVX, AVX2, CMOV, MMX+
+TEXT ·nibbleGatherAVX2(SB), NOSPLIT, $0-64
+	MOVQ q+0(FP), AX
+	MOVQ n+8(FP), CX
+	MOVQ rows+48(FP), DX
+	MOVQ out+56(FP), BX
+	MOVQ ids+40(FP), SI
+
+group:
+	LEAQ     -1(DX), R14
+	MOVL     (SI), DI
+	IMULQ    CX, DI
+	ADDQ     codes+32(FP), DI
+	MOVQ     $0x00000004, R15
+	CMPQ     R14, R15
+	CMOVQLT  R14, R15
+	MOVL     (SI)(R15*4), R8
+	IMULQ    CX, R8
+	ADDQ     codes+32(FP), R8
+	MOVQ     $0x00000001, R15
+	CMPQ     R14, R15
+	CMOVQLT  R14, R15
+	MOVL     (SI)(R15*4), R9
+	IMULQ    CX, R9
+	ADDQ     codes+32(FP), R9
+	MOVQ     $0x00000005, R15
+	CMPQ     R14, R15
+	CMOVQLT  R14, R15
+	MOVL     (SI)(R15*4), R10
+	IMULQ    CX, R10
+	ADDQ     codes+32(FP), R10
+	MOVQ     $0x00000002, R15
+	CMPQ     R14, R15
+	CMOVQLT  R14, R15
+	MOVL     (SI)(R15*4), R11
+	IMULQ    CX, R11
+	ADDQ     codes+32(FP), R11
+	MOVQ     $0x00000006, R15
+	CMPQ     R14, R15
+	CMOVQLT  R14, R15
+	MOVL     (SI)(R15*4), R12
+	IMULQ    CX, R12
+	ADDQ     codes+32(FP), R12
+	MOVQ     $0x00000003, R15
+	CMPQ     R14, R15
+	CMOVQLT  R14, R15
+	MOVL     (SI)(R15*4), R13
+	IMULQ    CX, R13
+	ADDQ     codes+32(FP), R13
+	MOVQ     $0x00000007, R15
+	CMPQ     R14, R15
+	CMOVQLT  R14, R15
+	MOVL     (SI)(R15*4), R14
+	IMULQ    CX, R14
+	ADDQ     codes+32(FP), R14
+	ADDQ     $0x10, SI
+	VPXOR    Y0, Y0, Y0
+	VPXOR    Y1, Y1, Y1
+	VPXOR    Y2, Y2, Y2
+	VPXOR    Y3, Y3, Y3
+	VPXOR    Y4, Y4, Y4
+	VPCMPEQW Y4, Y4, Y4
+	VPSRLW   $0x08, Y4, Y4
+	VPSRLW   $0x07, Y4, Y5
+	VPSRLW   $0x04, Y4, Y4
+	VPSLLW   $0x08, Y4, Y6
+	VPOR     Y6, Y4, Y4
+	XORQ     R15, R15
+
+chunk:
+	PREFETCHT0   (R8)(R15*1)
+	PREFETCHT0   (R10)(R15*1)
+	PREFETCHT0   (R12)(R15*1)
+	PREFETCHT0   (R14)(R15*1)
+	VMOVDQU      (AX)(R15*2), Y6
+	VMOVDQU      64(AX)(R15*2), Y7
+	VMOVDQU      (DI)(R15*1), Y9
+	VPAND        Y4, Y9, Y8
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        Y4, Y9, Y9
+	VPMADDUBSW   Y6, Y8, Y8
+	VPMADDUBSW   Y7, Y9, Y9
+	VPADDW       Y9, Y8, Y8
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y0, Y0
+	VMOVDQU      (R9)(R15*1), Y9
+	VPAND        Y4, Y9, Y8
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        Y4, Y9, Y9
+	VPMADDUBSW   Y6, Y8, Y8
+	VPMADDUBSW   Y7, Y9, Y9
+	VPADDW       Y9, Y8, Y8
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y1, Y1
+	VMOVDQU      (R11)(R15*1), Y9
+	VPAND        Y4, Y9, Y8
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        Y4, Y9, Y9
+	VPMADDUBSW   Y6, Y8, Y8
+	VPMADDUBSW   Y7, Y9, Y9
+	VPADDW       Y9, Y8, Y8
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y2, Y2
+	VMOVDQU      (R13)(R15*1), Y9
+	VPAND        Y4, Y9, Y8
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        Y4, Y9, Y9
+	VPMADDUBSW   Y6, Y8, Y8
+	VPMADDUBSW   Y7, Y9, Y9
+	VPADDW       Y9, Y8, Y8
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y3, Y3
+	VMOVDQU      32(AX)(R15*2), Y6
+	VMOVDQU      96(AX)(R15*2), Y7
+	VMOVDQU      32(DI)(R15*1), Y9
+	VPAND        Y4, Y9, Y8
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        Y4, Y9, Y9
+	VPMADDUBSW   Y6, Y8, Y8
+	VPMADDUBSW   Y7, Y9, Y9
+	VPADDW       Y9, Y8, Y8
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y0, Y0
+	VMOVDQU      32(R9)(R15*1), Y9
+	VPAND        Y4, Y9, Y8
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        Y4, Y9, Y9
+	VPMADDUBSW   Y6, Y8, Y8
+	VPMADDUBSW   Y7, Y9, Y9
+	VPADDW       Y9, Y8, Y8
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y1, Y1
+	VMOVDQU      32(R11)(R15*1), Y9
+	VPAND        Y4, Y9, Y8
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        Y4, Y9, Y9
+	VPMADDUBSW   Y6, Y8, Y8
+	VPMADDUBSW   Y7, Y9, Y9
+	VPADDW       Y9, Y8, Y8
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y2, Y2
+	VMOVDQU      32(R13)(R15*1), Y9
+	VPAND        Y4, Y9, Y8
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        Y4, Y9, Y9
+	VPMADDUBSW   Y6, Y8, Y8
+	VPMADDUBSW   Y7, Y9, Y9
+	VPADDW       Y9, Y8, Y8
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y3, Y3
+	ADDQ         $0x40, R15
+	CMPQ         R15, CX
+	JL           chunk
+	VPHADDD      Y1, Y0, Y0
+	VPHADDD      Y3, Y2, Y1
+	VPHADDD      Y1, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPADDD       X1, X0, X1
+	VMOVUPS      -16(DI)(CX*1), X0
+	VMOVUPS      -16(R9)(CX*1), X2
+	VMOVUPS      -16(R11)(CX*1), X3
+	VMOVUPS      -16(R13)(CX*1), X4
+	VUNPCKLPS    X2, X0, X5
+	VUNPCKHPS    X2, X0, X2
+	VUNPCKLPS    X4, X3, X0
+	VUNPCKHPS    X4, X3, X3
+	VUNPCKHPD    X0, X5, X0
+	VUNPCKLPD    X3, X2, X4
+	VUNPCKHPD    X3, X2, X2
+	VCVTDQ2PS    X1, X1
+	VMULPS       X1, X0, X1
+	VBROADCASTSS sum+16(FP), X0
+	VMULPS       X0, X4, X4
+	VADDPS       X4, X1, X1
+	VBROADCASTSS scale+24(FP), X0
+	VMULPS       X0, X1, X1
+	VBROADCASTSS base+20(FP), X0
+	VADDPS       X0, X2, X2
+	VSUBPS       X1, X2, X1
+	VBROADCASTSS floor+28(FP), X0
+	VMAXPS       X1, X0, X1
+	CMPQ         DX, $0x04
+	JL           store1
+	VMOVDQU      X1, (BX)
+	ADDQ         $0x10, BX
+	SUBQ         $0x04, DX
+	JZ           done
+	JMP          group
+
+store1:
+	VMOVD   X1, (BX)
+	CMPQ    DX, $0x01
+	JE      done
+	VPEXTRD $0x01, X1, 4(BX)
+	CMPQ    DX, $0x02
+	JE      done
+	VPEXTRD $0x02, X1, 8(BX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func nibbleScanAVX2(q *int8, n int, sum float32, base float32, scale float32, floor float32, codes *byte, rows int, out *float32)
+// Requires: AVX, AVX2, CMOV, MMX+
+TEXT ·nibbleScanAVX2(SB), NOSPLIT, $0-56
+	MOVQ q+0(FP), AX
+	MOVQ n+8(FP), CX
+	MOVQ rows+40(FP), DX
+	MOVQ out+48(FP), BX
+	MOVQ codes+32(FP), SI
+
+group:
+	LEAQ     -1(DX), R10
+	MOVQ     SI, DI
+	MOVQ     $0x00000001, R11
+	CMPQ     R10, R11
+	CMOVQLT  R10, R11
+	IMULQ    CX, R11
+	LEAQ     (SI)(R11*1), R8
+	MOVQ     $0x00000002, R11
+	CMPQ     R10, R11
+	CMOVQLT  R10, R11
+	IMULQ    CX, R11
+	LEAQ     (SI)(R11*1), R9
+	MOVQ     $0x00000003, R11
+	CMPQ     R10, R11
+	CMOVQLT  R10, R11
+	IMULQ    CX, R11
+	LEAQ     (SI)(R11*1), R10
+	VPXOR    Y0, Y0, Y0
+	VPXOR    Y1, Y1, Y1
+	VPXOR    Y2, Y2, Y2
+	VPXOR    Y3, Y3, Y3
+	VPXOR    Y4, Y4, Y4
+	VPCMPEQW Y4, Y4, Y4
+	VPSRLW   $0x08, Y4, Y4
+	VPSRLW   $0x07, Y4, Y5
+	VPSRLW   $0x04, Y4, Y4
+	VPSLLW   $0x08, Y4, Y6
+	VPOR     Y6, Y4, Y4
+	XORQ     R11, R11
+
+chunk:
+	PREFETCHT0   4096(SI)(R11*4)
+	PREFETCHT0   4160(SI)(R11*4)
+	PREFETCHT0   4224(SI)(R11*4)
+	PREFETCHT0   4288(SI)(R11*4)
+	VMOVDQU      (AX)(R11*2), Y6
+	VMOVDQU      64(AX)(R11*2), Y7
+	VMOVDQU      (DI)(R11*1), Y9
+	VPAND        Y4, Y9, Y8
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        Y4, Y9, Y9
+	VPMADDUBSW   Y6, Y8, Y8
+	VPMADDUBSW   Y7, Y9, Y9
+	VPADDW       Y9, Y8, Y8
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y0, Y0
+	VMOVDQU      (R8)(R11*1), Y9
+	VPAND        Y4, Y9, Y8
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        Y4, Y9, Y9
+	VPMADDUBSW   Y6, Y8, Y8
+	VPMADDUBSW   Y7, Y9, Y9
+	VPADDW       Y9, Y8, Y8
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y1, Y1
+	VMOVDQU      (R9)(R11*1), Y9
+	VPAND        Y4, Y9, Y8
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        Y4, Y9, Y9
+	VPMADDUBSW   Y6, Y8, Y8
+	VPMADDUBSW   Y7, Y9, Y9
+	VPADDW       Y9, Y8, Y8
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y2, Y2
+	VMOVDQU      (R10)(R11*1), Y9
+	VPAND        Y4, Y9, Y8
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        Y4, Y9, Y9
+	VPMADDUBSW   Y6, Y8, Y8
+	VPMADDUBSW   Y7, Y9, Y9
+	VPADDW       Y9, Y8, Y8
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y3, Y3
+	VMOVDQU      32(AX)(R11*2), Y6
+	VMOVDQU      96(AX)(R11*2), Y7
+	VMOVDQU      32(DI)(R11*1), Y9
+	VPAND        Y4, Y9, Y8
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        Y4, Y9, Y9
+	VPMADDUBSW   Y6, Y8, Y8
+	VPMADDUBSW   Y7, Y9, Y9
+	VPADDW       Y9, Y8, Y8
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y0, Y0
+	VMOVDQU      32(R8)(R11*1), Y9
+	VPAND        Y4, Y9, Y8
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        Y4, Y9, Y9
+	VPMADDUBSW   Y6, Y8, Y8
+	VPMADDUBSW   Y7, Y9, Y9
+	VPADDW       Y9, Y8, Y8
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y1, Y1
+	VMOVDQU      32(R9)(R11*1), Y9
+	VPAND        Y4, Y9, Y8
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        Y4, Y9, Y9
+	VPMADDUBSW   Y6, Y8, Y8
+	VPMADDUBSW   Y7, Y9, Y9
+	VPADDW       Y9, Y8, Y8
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y2, Y2
+	VMOVDQU      32(R10)(R11*1), Y9
+	VPAND        Y4, Y9, Y8
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        Y4, Y9, Y9
+	VPMADDUBSW   Y6, Y8, Y8
+	VPMADDUBSW   Y7, Y9, Y9
+	VPADDW       Y9, Y8, Y8
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y3, Y3
+	ADDQ         $0x40, R11
+	CMPQ         R11, CX
+	JL           chunk
+	VPHADDD      Y1, Y0, Y0
+	VPHADDD      Y3, Y2, Y1
+	VPHADDD      Y1, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPADDD       X1, X0, X1
+	VMOVUPS      -16(DI)(CX*1), X0
+	VMOVUPS      -16(R8)(CX*1), X2
+	VMOVUPS      -16(R9)(CX*1), X3
+	VMOVUPS      -16(R10)(CX*1), X4
+	VUNPCKLPS    X2, X0, X5
+	VUNPCKHPS    X2, X0, X2
+	VUNPCKLPS    X4, X3, X0
+	VUNPCKHPS    X4, X3, X3
+	VUNPCKHPD    X0, X5, X0
+	VUNPCKLPD    X3, X2, X4
+	VUNPCKHPD    X3, X2, X2
+	VCVTDQ2PS    X1, X1
+	VMULPS       X1, X0, X1
+	VBROADCASTSS sum+16(FP), X0
+	VMULPS       X0, X4, X4
+	VADDPS       X4, X1, X1
+	VBROADCASTSS scale+24(FP), X0
+	VMULPS       X0, X1, X1
+	VBROADCASTSS base+20(FP), X0
+	VADDPS       X0, X2, X2
+	VSUBPS       X1, X2, X1
+	VBROADCASTSS floor+28(FP), X0
+	VMAXPS       X1, X0, X1
+	LEAQ         (SI)(CX*4), SI
+	CMPQ         DX, $0x04
+	JL           store1
+	VMOVDQU      X1, (BX)
+	ADDQ         $0x10, BX
+	SUBQ         $0x04, DX
+	JZ           done
+	JMP          group
+
+store1:
+	VMOVD   X1, (BX)
+	CMPQ    DX, $0x01
+	JE      done
+	VPEXTRD $0x01, X1, 4(BX)
+	CMPQ    DX, $0x02
+	JE      done
+	VPEXTRD $0x02, X1, 8(BX)
+
+done:
+	VZEROUPPER
+	RET
+
 // func dotF32GatherAVX2(q *float32, base *float32, dim int, ids *uint32, rows int, out *float32)
 // Requires: AVX, CMOV, MMX+
 TEXT ·dotF32GatherAVX2(SB), NOSPLIT, $0-48
@@ -2810,6 +3187,289 @@ done:
 	VZEROUPPER
 	RET
 
+// func nibbleGatherAVX512(q *int8, n int, sum float32, base float32, scale float32, floor float32, codes *byte, ids *uint32, rows int, out *float32)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
+TEXT ·nibbleGatherAVX512(SB), NOSPLIT, $0-64
+	MOVQ q+0(FP), AX
+	MOVQ n+8(FP), CX
+	MOVQ rows+48(FP), DX
+	MOVQ out+56(FP), BX
+	MOVQ ids+40(FP), SI
+
+group:
+	LEAQ         -1(DX), R14
+	MOVL         (SI), DI
+	IMULQ        CX, DI
+	ADDQ         codes+32(FP), DI
+	MOVQ         $0x00000004, R15
+	CMPQ         R14, R15
+	CMOVQLT      R14, R15
+	MOVL         (SI)(R15*4), R8
+	IMULQ        CX, R8
+	ADDQ         codes+32(FP), R8
+	MOVQ         $0x00000001, R15
+	CMPQ         R14, R15
+	CMOVQLT      R14, R15
+	MOVL         (SI)(R15*4), R9
+	IMULQ        CX, R9
+	ADDQ         codes+32(FP), R9
+	MOVQ         $0x00000005, R15
+	CMPQ         R14, R15
+	CMOVQLT      R14, R15
+	MOVL         (SI)(R15*4), R10
+	IMULQ        CX, R10
+	ADDQ         codes+32(FP), R10
+	MOVQ         $0x00000002, R15
+	CMPQ         R14, R15
+	CMOVQLT      R14, R15
+	MOVL         (SI)(R15*4), R11
+	IMULQ        CX, R11
+	ADDQ         codes+32(FP), R11
+	MOVQ         $0x00000006, R15
+	CMPQ         R14, R15
+	CMOVQLT      R14, R15
+	MOVL         (SI)(R15*4), R12
+	IMULQ        CX, R12
+	ADDQ         codes+32(FP), R12
+	MOVQ         $0x00000003, R15
+	CMPQ         R14, R15
+	CMOVQLT      R14, R15
+	MOVL         (SI)(R15*4), R13
+	IMULQ        CX, R13
+	ADDQ         codes+32(FP), R13
+	MOVQ         $0x00000007, R15
+	CMPQ         R14, R15
+	CMOVQLT      R14, R15
+	MOVL         (SI)(R15*4), R14
+	IMULQ        CX, R14
+	ADDQ         codes+32(FP), R14
+	ADDQ         $0x10, SI
+	MOVL         $0x0f0f0f0f, R15
+	VPBROADCASTD R15, Z0
+	VPXORD       Z1, Z1, Z1
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	VPXORD       Z4, Z4, Z4
+	XORQ         R15, R15
+
+chunk:
+	PREFETCHT0    (R8)(R15*1)
+	PREFETCHT0    (R10)(R15*1)
+	PREFETCHT0    (R12)(R15*1)
+	PREFETCHT0    (R14)(R15*1)
+	VMOVDQU64     (AX)(R15*2), Z5
+	VMOVDQU64     64(AX)(R15*2), Z6
+	VMOVDQU64     (DI)(R15*1), Z8
+	VPANDD        Z0, Z8, Z7
+	VPSRLW        $0x04, Z8, Z8
+	VPANDD        Z0, Z8, Z8
+	VPDPBUSD      Z5, Z7, Z1
+	VPDPBUSD      Z6, Z8, Z1
+	VMOVDQU64     (R9)(R15*1), Z8
+	VPANDD        Z0, Z8, Z7
+	VPSRLW        $0x04, Z8, Z8
+	VPANDD        Z0, Z8, Z8
+	VPDPBUSD      Z5, Z7, Z2
+	VPDPBUSD      Z6, Z8, Z2
+	VMOVDQU64     (R11)(R15*1), Z8
+	VPANDD        Z0, Z8, Z7
+	VPSRLW        $0x04, Z8, Z8
+	VPANDD        Z0, Z8, Z8
+	VPDPBUSD      Z5, Z7, Z3
+	VPDPBUSD      Z6, Z8, Z3
+	VMOVDQU64     (R13)(R15*1), Z8
+	VPANDD        Z0, Z8, Z7
+	VPSRLW        $0x04, Z8, Z8
+	VPANDD        Z0, Z8, Z8
+	VPDPBUSD      Z5, Z7, Z4
+	VPDPBUSD      Z6, Z8, Z4
+	ADDQ          $0x40, R15
+	CMPQ          R15, CX
+	JL            chunk
+	VEXTRACTI64X4 $0x01, Z1, Y0
+	VPADDD        Y0, Y1, Y5
+	VEXTRACTI64X4 $0x01, Z2, Y0
+	VPADDD        Y0, Y2, Y6
+	VEXTRACTI64X4 $0x01, Z3, Y0
+	VPADDD        Y0, Y3, Y7
+	VEXTRACTI64X4 $0x01, Z4, Y0
+	VPADDD        Y0, Y4, Y0
+	VPHADDD       Y6, Y5, Y5
+	VPHADDD       Y0, Y7, Y0
+	VPHADDD       Y0, Y5, Y5
+	VEXTRACTI128  $0x01, Y5, X0
+	VPADDD        X0, X5, X0
+	VMOVUPS       -16(DI)(CX*1), X5
+	VMOVUPS       -16(R9)(CX*1), X6
+	VMOVUPS       -16(R11)(CX*1), X7
+	VMOVUPS       -16(R13)(CX*1), X8
+	VUNPCKLPS     X6, X5, X9
+	VUNPCKHPS     X6, X5, X6
+	VUNPCKLPS     X8, X7, X5
+	VUNPCKHPS     X8, X7, X7
+	VUNPCKHPD     X5, X9, X5
+	VUNPCKLPD     X7, X6, X8
+	VUNPCKHPD     X7, X6, X6
+	VCVTDQ2PS     X0, X0
+	VMULPS        X0, X5, X0
+	VBROADCASTSS  sum+16(FP), X5
+	VMULPS        X5, X8, X8
+	VADDPS        X8, X0, X0
+	VBROADCASTSS  scale+24(FP), X5
+	VMULPS        X5, X0, X0
+	VBROADCASTSS  base+20(FP), X5
+	VADDPS        X5, X6, X6
+	VSUBPS        X0, X6, X0
+	VBROADCASTSS  floor+28(FP), X5
+	VMAXPS        X0, X5, X0
+	CMPQ          DX, $0x04
+	JL            store1
+	VMOVDQU       X0, (BX)
+	ADDQ          $0x10, BX
+	SUBQ          $0x04, DX
+	JZ            done
+	JMP           group
+
+store1:
+	VMOVD   X0, (BX)
+	CMPQ    DX, $0x01
+	JE      done
+	VPEXTRD $0x01, X0, 4(BX)
+	CMPQ    DX, $0x02
+	JE      done
+	VPEXTRD $0x02, X0, 8(BX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func nibbleScanAVX512(q *int8, n int, sum float32, base float32, scale float32, floor float32, codes *byte, rows int, out *float32)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
+TEXT ·nibbleScanAVX512(SB), NOSPLIT, $0-56
+	MOVQ q+0(FP), AX
+	MOVQ n+8(FP), CX
+	MOVQ rows+40(FP), DX
+	MOVQ out+48(FP), BX
+	MOVQ codes+32(FP), SI
+
+group:
+	LEAQ         -1(DX), R10
+	MOVQ         SI, DI
+	MOVQ         $0x00000001, R11
+	CMPQ         R10, R11
+	CMOVQLT      R10, R11
+	IMULQ        CX, R11
+	LEAQ         (SI)(R11*1), R8
+	MOVQ         $0x00000002, R11
+	CMPQ         R10, R11
+	CMOVQLT      R10, R11
+	IMULQ        CX, R11
+	LEAQ         (SI)(R11*1), R9
+	MOVQ         $0x00000003, R11
+	CMPQ         R10, R11
+	CMOVQLT      R10, R11
+	IMULQ        CX, R11
+	LEAQ         (SI)(R11*1), R10
+	MOVL         $0x0f0f0f0f, R11
+	VPBROADCASTD R11, Z0
+	VPXORD       Z1, Z1, Z1
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	VPXORD       Z4, Z4, Z4
+	XORQ         R11, R11
+
+chunk:
+	PREFETCHT0    4096(SI)(R11*4)
+	PREFETCHT0    4160(SI)(R11*4)
+	PREFETCHT0    4224(SI)(R11*4)
+	PREFETCHT0    4288(SI)(R11*4)
+	VMOVDQU64     (AX)(R11*2), Z5
+	VMOVDQU64     64(AX)(R11*2), Z6
+	VMOVDQU64     (DI)(R11*1), Z8
+	VPANDD        Z0, Z8, Z7
+	VPSRLW        $0x04, Z8, Z8
+	VPANDD        Z0, Z8, Z8
+	VPDPBUSD      Z5, Z7, Z1
+	VPDPBUSD      Z6, Z8, Z1
+	VMOVDQU64     (R8)(R11*1), Z8
+	VPANDD        Z0, Z8, Z7
+	VPSRLW        $0x04, Z8, Z8
+	VPANDD        Z0, Z8, Z8
+	VPDPBUSD      Z5, Z7, Z2
+	VPDPBUSD      Z6, Z8, Z2
+	VMOVDQU64     (R9)(R11*1), Z8
+	VPANDD        Z0, Z8, Z7
+	VPSRLW        $0x04, Z8, Z8
+	VPANDD        Z0, Z8, Z8
+	VPDPBUSD      Z5, Z7, Z3
+	VPDPBUSD      Z6, Z8, Z3
+	VMOVDQU64     (R10)(R11*1), Z8
+	VPANDD        Z0, Z8, Z7
+	VPSRLW        $0x04, Z8, Z8
+	VPANDD        Z0, Z8, Z8
+	VPDPBUSD      Z5, Z7, Z4
+	VPDPBUSD      Z6, Z8, Z4
+	ADDQ          $0x40, R11
+	CMPQ          R11, CX
+	JL            chunk
+	VEXTRACTI64X4 $0x01, Z1, Y0
+	VPADDD        Y0, Y1, Y5
+	VEXTRACTI64X4 $0x01, Z2, Y0
+	VPADDD        Y0, Y2, Y6
+	VEXTRACTI64X4 $0x01, Z3, Y0
+	VPADDD        Y0, Y3, Y7
+	VEXTRACTI64X4 $0x01, Z4, Y0
+	VPADDD        Y0, Y4, Y0
+	VPHADDD       Y6, Y5, Y5
+	VPHADDD       Y0, Y7, Y0
+	VPHADDD       Y0, Y5, Y5
+	VEXTRACTI128  $0x01, Y5, X0
+	VPADDD        X0, X5, X0
+	VMOVUPS       -16(DI)(CX*1), X5
+	VMOVUPS       -16(R8)(CX*1), X6
+	VMOVUPS       -16(R9)(CX*1), X7
+	VMOVUPS       -16(R10)(CX*1), X8
+	VUNPCKLPS     X6, X5, X9
+	VUNPCKHPS     X6, X5, X6
+	VUNPCKLPS     X8, X7, X5
+	VUNPCKHPS     X8, X7, X7
+	VUNPCKHPD     X5, X9, X5
+	VUNPCKLPD     X7, X6, X8
+	VUNPCKHPD     X7, X6, X6
+	VCVTDQ2PS     X0, X0
+	VMULPS        X0, X5, X0
+	VBROADCASTSS  sum+16(FP), X5
+	VMULPS        X5, X8, X8
+	VADDPS        X8, X0, X0
+	VBROADCASTSS  scale+24(FP), X5
+	VMULPS        X5, X0, X0
+	VBROADCASTSS  base+20(FP), X5
+	VADDPS        X5, X6, X6
+	VSUBPS        X0, X6, X0
+	VBROADCASTSS  floor+28(FP), X5
+	VMAXPS        X0, X5, X0
+	LEAQ          (SI)(CX*4), SI
+	CMPQ          DX, $0x04
+	JL            store1
+	VMOVDQU       X0, (BX)
+	ADDQ          $0x10, BX
+	SUBQ          $0x04, DX
+	JZ            done
+	JMP           group
+
+store1:
+	VMOVD   X0, (BX)
+	CMPQ    DX, $0x01
+	JE      done
+	VPEXTRD $0x01, X0, 4(BX)
+	CMPQ    DX, $0x02
+	JE      done
+	VPEXTRD $0x02, X0, 8(BX)
+
+done:
+	VZEROUPPER
+	RET
+
 // func dotF32GatherAVX512(q *float32, base *float32, dim int, ids *uint32, rows int, out *float32)
 // Requires: AVX, AVX512F, CMOV, MMX+
 TEXT ·dotF32GatherAVX512(SB), NOSPLIT, $0-48
@@ -4721,6 +5381,42 @@ chunk:
 	VADDPS        X1, X0, X0
 	MOVSS         X0, ret+24(FP)
 	VZEROUPPER
+	RET
+
+// func unseenAsm(links *uint32, n int, marks *uint8, nodes int, version uint64, codes *byte, stride int, out *uint32) (count int, stop int)
+// Requires: MMX+
+TEXT ·unseenAsm(SB), NOSPLIT, $0-80
+	MOVQ links+0(FP), AX
+	MOVQ n+8(FP), CX
+	MOVQ marks+16(FP), DX
+	MOVQ nodes+24(FP), BX
+	MOVQ version+32(FP), SI
+	MOVQ codes+40(FP), DI
+	MOVQ stride+48(FP), R8
+	MOVQ out+56(FP), R9
+	XORQ R10, R10
+	XORQ R11, R11
+
+link:
+	MOVL       (AX)(R10*4), R12
+	CMPQ       R12, BX
+	JAE        done
+	MOVL       R12, (R9)(R11*4)
+	MOVBQZX    (DX)(R12*1), R13
+	MOVB       SI, (DX)(R12*1)
+	IMULQ      R8, R12
+	PREFETCHT0 (DI)(R12*1)
+	XORQ       R12, R12
+	CMPQ       R13, SI
+	SETNE      R12
+	ADDQ       R12, R11
+	INCQ       R10
+	CMPQ       R10, CX
+	JL         link
+
+done:
+	MOVQ R11, count+64(FP)
+	MOVQ R10, stop+72(FP)
 	RET
 
 // func prefetchAsm(p *byte)

@@ -802,6 +802,567 @@ store1:
 done:
 	RET
 
+// func nibbleGatherNEON(q *int8, n int, sum float32, base float32, scale float32, floor float32, codes *byte, ids *uint32, rows int, out *float32)
+TEXT ·nibbleGatherNEON(SB), NOSPLIT, $0-64
+	MOVD q+0(FP), R0
+	MOVD n+8(FP), R1
+	MOVD rows+48(FP), R2
+	MOVD out+56(FP), R3
+	MOVD ids+40(FP), R4
+	MOVD codes+32(FP), R5
+	MOVD R1, R6
+	MOVD $15, R19
+	VDUP R19, V30.B16
+	MOVWU floor+28(FP), R19
+	VDUP R19, V28.S4
+	MOVWU base+20(FP), R19
+	VDUP R19, V27.S4
+	MOVWU scale+24(FP), R19
+	VDUP R19, V26.S4
+	MOVWU sum+16(FP), R19
+	VDUP R19, V24.S4
+	PCALIGN $16
+group:
+	SUB $1, R2, R17
+	MOVWU (R4), R7
+	MADD R6, R5, R7, R7
+	MOVD $4, R19
+	CMP R17, R19
+	CSEL LT, R19, R17, R19
+	MOVWU (R4)(R19<<2), R11
+	MADD R6, R5, R11, R11
+	MOVD $1, R19
+	CMP R17, R19
+	CSEL LT, R19, R17, R19
+	MOVWU (R4)(R19<<2), R8
+	MADD R6, R5, R8, R8
+	MOVD $5, R19
+	CMP R17, R19
+	CSEL LT, R19, R17, R19
+	MOVWU (R4)(R19<<2), R12
+	MADD R6, R5, R12, R12
+	MOVD $2, R19
+	CMP R17, R19
+	CSEL LT, R19, R17, R19
+	MOVWU (R4)(R19<<2), R9
+	MADD R6, R5, R9, R9
+	MOVD $6, R19
+	CMP R17, R19
+	CSEL LT, R19, R17, R19
+	MOVWU (R4)(R19<<2), R13
+	MADD R6, R5, R13, R13
+	MOVD $3, R19
+	CMP R17, R19
+	CSEL LT, R19, R17, R19
+	MOVWU (R4)(R19<<2), R10
+	MADD R6, R5, R10, R10
+	MOVD $7, R19
+	CMP R17, R19
+	CSEL LT, R19, R17, R19
+	MOVWU (R4)(R19<<2), R14
+	MADD R6, R5, R14, R14
+	ADD $16, R4
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	VEOR V20.B16, V20.B16, V20.B16
+	VEOR V21.B16, V21.B16, V21.B16
+	VEOR V22.B16, V22.B16, V22.B16
+	VEOR V23.B16, V23.B16, V23.B16
+	MOVD R0, R16
+	MOVD $0, R15
+	PCALIGN $16
+chunk:
+	WORD $0xf8af6960 // prfm pldl1keep, [x11, x15]
+	WORD $0xf8af6980 // prfm pldl1keep, [x12, x15]
+	WORD $0xf8af69a0 // prfm pldl1keep, [x13, x15]
+	WORD $0xf8af69c0 // prfm pldl1keep, [x14, x15]
+	VLD1.P 64(R16), [V0.B16, V1.B16, V2.B16, V3.B16]
+	VLD1.P 64(R16), [V8.B16, V9.B16, V10.B16, V11.B16]
+	VLD1.P 64(R7), [V4.B16, V5.B16, V6.B16, V7.B16]
+	VAND V30.B16, V4.B16, V12.B16
+	VUSHR $4, V4.B16, V13.B16
+	WORD $0x0e20c18e // smull v14.8h, v12.8b, v0.8b
+	WORD $0x4e20c18f // smull2 v15.8h, v12.16b, v0.16b
+	WORD $0x4e6069d0 // sadalp v16.4s, v14.8h
+	WORD $0x4e6069f1 // sadalp v17.4s, v15.8h
+	WORD $0x0e28c1ae // smull v14.8h, v13.8b, v8.8b
+	WORD $0x4e28c1af // smull2 v15.8h, v13.16b, v8.16b
+	WORD $0x4e6069d0 // sadalp v16.4s, v14.8h
+	WORD $0x4e6069f1 // sadalp v17.4s, v15.8h
+	VAND V30.B16, V5.B16, V12.B16
+	VUSHR $4, V5.B16, V13.B16
+	WORD $0x0e21c18e // smull v14.8h, v12.8b, v1.8b
+	WORD $0x4e21c18f // smull2 v15.8h, v12.16b, v1.16b
+	WORD $0x4e6069d0 // sadalp v16.4s, v14.8h
+	WORD $0x4e6069f1 // sadalp v17.4s, v15.8h
+	WORD $0x0e29c1ae // smull v14.8h, v13.8b, v9.8b
+	WORD $0x4e29c1af // smull2 v15.8h, v13.16b, v9.16b
+	WORD $0x4e6069d0 // sadalp v16.4s, v14.8h
+	WORD $0x4e6069f1 // sadalp v17.4s, v15.8h
+	VAND V30.B16, V6.B16, V12.B16
+	VUSHR $4, V6.B16, V13.B16
+	WORD $0x0e22c18e // smull v14.8h, v12.8b, v2.8b
+	WORD $0x4e22c18f // smull2 v15.8h, v12.16b, v2.16b
+	WORD $0x4e6069d0 // sadalp v16.4s, v14.8h
+	WORD $0x4e6069f1 // sadalp v17.4s, v15.8h
+	WORD $0x0e2ac1ae // smull v14.8h, v13.8b, v10.8b
+	WORD $0x4e2ac1af // smull2 v15.8h, v13.16b, v10.16b
+	WORD $0x4e6069d0 // sadalp v16.4s, v14.8h
+	WORD $0x4e6069f1 // sadalp v17.4s, v15.8h
+	VAND V30.B16, V7.B16, V12.B16
+	VUSHR $4, V7.B16, V13.B16
+	WORD $0x0e23c18e // smull v14.8h, v12.8b, v3.8b
+	WORD $0x4e23c18f // smull2 v15.8h, v12.16b, v3.16b
+	WORD $0x4e6069d0 // sadalp v16.4s, v14.8h
+	WORD $0x4e6069f1 // sadalp v17.4s, v15.8h
+	WORD $0x0e2bc1ae // smull v14.8h, v13.8b, v11.8b
+	WORD $0x4e2bc1af // smull2 v15.8h, v13.16b, v11.16b
+	WORD $0x4e6069d0 // sadalp v16.4s, v14.8h
+	WORD $0x4e6069f1 // sadalp v17.4s, v15.8h
+	VLD1.P 64(R8), [V4.B16, V5.B16, V6.B16, V7.B16]
+	VAND V30.B16, V4.B16, V12.B16
+	VUSHR $4, V4.B16, V13.B16
+	WORD $0x0e20c18e // smull v14.8h, v12.8b, v0.8b
+	WORD $0x4e20c18f // smull2 v15.8h, v12.16b, v0.16b
+	WORD $0x4e6069d2 // sadalp v18.4s, v14.8h
+	WORD $0x4e6069f3 // sadalp v19.4s, v15.8h
+	WORD $0x0e28c1ae // smull v14.8h, v13.8b, v8.8b
+	WORD $0x4e28c1af // smull2 v15.8h, v13.16b, v8.16b
+	WORD $0x4e6069d2 // sadalp v18.4s, v14.8h
+	WORD $0x4e6069f3 // sadalp v19.4s, v15.8h
+	VAND V30.B16, V5.B16, V12.B16
+	VUSHR $4, V5.B16, V13.B16
+	WORD $0x0e21c18e // smull v14.8h, v12.8b, v1.8b
+	WORD $0x4e21c18f // smull2 v15.8h, v12.16b, v1.16b
+	WORD $0x4e6069d2 // sadalp v18.4s, v14.8h
+	WORD $0x4e6069f3 // sadalp v19.4s, v15.8h
+	WORD $0x0e29c1ae // smull v14.8h, v13.8b, v9.8b
+	WORD $0x4e29c1af // smull2 v15.8h, v13.16b, v9.16b
+	WORD $0x4e6069d2 // sadalp v18.4s, v14.8h
+	WORD $0x4e6069f3 // sadalp v19.4s, v15.8h
+	VAND V30.B16, V6.B16, V12.B16
+	VUSHR $4, V6.B16, V13.B16
+	WORD $0x0e22c18e // smull v14.8h, v12.8b, v2.8b
+	WORD $0x4e22c18f // smull2 v15.8h, v12.16b, v2.16b
+	WORD $0x4e6069d2 // sadalp v18.4s, v14.8h
+	WORD $0x4e6069f3 // sadalp v19.4s, v15.8h
+	WORD $0x0e2ac1ae // smull v14.8h, v13.8b, v10.8b
+	WORD $0x4e2ac1af // smull2 v15.8h, v13.16b, v10.16b
+	WORD $0x4e6069d2 // sadalp v18.4s, v14.8h
+	WORD $0x4e6069f3 // sadalp v19.4s, v15.8h
+	VAND V30.B16, V7.B16, V12.B16
+	VUSHR $4, V7.B16, V13.B16
+	WORD $0x0e23c18e // smull v14.8h, v12.8b, v3.8b
+	WORD $0x4e23c18f // smull2 v15.8h, v12.16b, v3.16b
+	WORD $0x4e6069d2 // sadalp v18.4s, v14.8h
+	WORD $0x4e6069f3 // sadalp v19.4s, v15.8h
+	WORD $0x0e2bc1ae // smull v14.8h, v13.8b, v11.8b
+	WORD $0x4e2bc1af // smull2 v15.8h, v13.16b, v11.16b
+	WORD $0x4e6069d2 // sadalp v18.4s, v14.8h
+	WORD $0x4e6069f3 // sadalp v19.4s, v15.8h
+	VLD1.P 64(R9), [V4.B16, V5.B16, V6.B16, V7.B16]
+	VAND V30.B16, V4.B16, V12.B16
+	VUSHR $4, V4.B16, V13.B16
+	WORD $0x0e20c18e // smull v14.8h, v12.8b, v0.8b
+	WORD $0x4e20c18f // smull2 v15.8h, v12.16b, v0.16b
+	WORD $0x4e6069d4 // sadalp v20.4s, v14.8h
+	WORD $0x4e6069f5 // sadalp v21.4s, v15.8h
+	WORD $0x0e28c1ae // smull v14.8h, v13.8b, v8.8b
+	WORD $0x4e28c1af // smull2 v15.8h, v13.16b, v8.16b
+	WORD $0x4e6069d4 // sadalp v20.4s, v14.8h
+	WORD $0x4e6069f5 // sadalp v21.4s, v15.8h
+	VAND V30.B16, V5.B16, V12.B16
+	VUSHR $4, V5.B16, V13.B16
+	WORD $0x0e21c18e // smull v14.8h, v12.8b, v1.8b
+	WORD $0x4e21c18f // smull2 v15.8h, v12.16b, v1.16b
+	WORD $0x4e6069d4 // sadalp v20.4s, v14.8h
+	WORD $0x4e6069f5 // sadalp v21.4s, v15.8h
+	WORD $0x0e29c1ae // smull v14.8h, v13.8b, v9.8b
+	WORD $0x4e29c1af // smull2 v15.8h, v13.16b, v9.16b
+	WORD $0x4e6069d4 // sadalp v20.4s, v14.8h
+	WORD $0x4e6069f5 // sadalp v21.4s, v15.8h
+	VAND V30.B16, V6.B16, V12.B16
+	VUSHR $4, V6.B16, V13.B16
+	WORD $0x0e22c18e // smull v14.8h, v12.8b, v2.8b
+	WORD $0x4e22c18f // smull2 v15.8h, v12.16b, v2.16b
+	WORD $0x4e6069d4 // sadalp v20.4s, v14.8h
+	WORD $0x4e6069f5 // sadalp v21.4s, v15.8h
+	WORD $0x0e2ac1ae // smull v14.8h, v13.8b, v10.8b
+	WORD $0x4e2ac1af // smull2 v15.8h, v13.16b, v10.16b
+	WORD $0x4e6069d4 // sadalp v20.4s, v14.8h
+	WORD $0x4e6069f5 // sadalp v21.4s, v15.8h
+	VAND V30.B16, V7.B16, V12.B16
+	VUSHR $4, V7.B16, V13.B16
+	WORD $0x0e23c18e // smull v14.8h, v12.8b, v3.8b
+	WORD $0x4e23c18f // smull2 v15.8h, v12.16b, v3.16b
+	WORD $0x4e6069d4 // sadalp v20.4s, v14.8h
+	WORD $0x4e6069f5 // sadalp v21.4s, v15.8h
+	WORD $0x0e2bc1ae // smull v14.8h, v13.8b, v11.8b
+	WORD $0x4e2bc1af // smull2 v15.8h, v13.16b, v11.16b
+	WORD $0x4e6069d4 // sadalp v20.4s, v14.8h
+	WORD $0x4e6069f5 // sadalp v21.4s, v15.8h
+	VLD1.P 64(R10), [V4.B16, V5.B16, V6.B16, V7.B16]
+	VAND V30.B16, V4.B16, V12.B16
+	VUSHR $4, V4.B16, V13.B16
+	WORD $0x0e20c18e // smull v14.8h, v12.8b, v0.8b
+	WORD $0x4e20c18f // smull2 v15.8h, v12.16b, v0.16b
+	WORD $0x4e6069d6 // sadalp v22.4s, v14.8h
+	WORD $0x4e6069f7 // sadalp v23.4s, v15.8h
+	WORD $0x0e28c1ae // smull v14.8h, v13.8b, v8.8b
+	WORD $0x4e28c1af // smull2 v15.8h, v13.16b, v8.16b
+	WORD $0x4e6069d6 // sadalp v22.4s, v14.8h
+	WORD $0x4e6069f7 // sadalp v23.4s, v15.8h
+	VAND V30.B16, V5.B16, V12.B16
+	VUSHR $4, V5.B16, V13.B16
+	WORD $0x0e21c18e // smull v14.8h, v12.8b, v1.8b
+	WORD $0x4e21c18f // smull2 v15.8h, v12.16b, v1.16b
+	WORD $0x4e6069d6 // sadalp v22.4s, v14.8h
+	WORD $0x4e6069f7 // sadalp v23.4s, v15.8h
+	WORD $0x0e29c1ae // smull v14.8h, v13.8b, v9.8b
+	WORD $0x4e29c1af // smull2 v15.8h, v13.16b, v9.16b
+	WORD $0x4e6069d6 // sadalp v22.4s, v14.8h
+	WORD $0x4e6069f7 // sadalp v23.4s, v15.8h
+	VAND V30.B16, V6.B16, V12.B16
+	VUSHR $4, V6.B16, V13.B16
+	WORD $0x0e22c18e // smull v14.8h, v12.8b, v2.8b
+	WORD $0x4e22c18f // smull2 v15.8h, v12.16b, v2.16b
+	WORD $0x4e6069d6 // sadalp v22.4s, v14.8h
+	WORD $0x4e6069f7 // sadalp v23.4s, v15.8h
+	WORD $0x0e2ac1ae // smull v14.8h, v13.8b, v10.8b
+	WORD $0x4e2ac1af // smull2 v15.8h, v13.16b, v10.16b
+	WORD $0x4e6069d6 // sadalp v22.4s, v14.8h
+	WORD $0x4e6069f7 // sadalp v23.4s, v15.8h
+	VAND V30.B16, V7.B16, V12.B16
+	VUSHR $4, V7.B16, V13.B16
+	WORD $0x0e23c18e // smull v14.8h, v12.8b, v3.8b
+	WORD $0x4e23c18f // smull2 v15.8h, v12.16b, v3.16b
+	WORD $0x4e6069d6 // sadalp v22.4s, v14.8h
+	WORD $0x4e6069f7 // sadalp v23.4s, v15.8h
+	WORD $0x0e2bc1ae // smull v14.8h, v13.8b, v11.8b
+	WORD $0x4e2bc1af // smull2 v15.8h, v13.16b, v11.16b
+	WORD $0x4e6069d6 // sadalp v22.4s, v14.8h
+	WORD $0x4e6069f7 // sadalp v23.4s, v15.8h
+	ADD $64, R15
+	CMP R1, R15
+	BLT chunk
+	VADD V17.S4, V16.S4, V16.S4
+	VADD V19.S4, V18.S4, V18.S4
+	VADD V21.S4, V20.S4, V20.S4
+	VADD V23.S4, V22.S4, V22.S4
+	VADDP V18.S4, V16.S4, V16.S4
+	VADDP V22.S4, V20.S4, V20.S4
+	VADDP V20.S4, V16.S4, V16.S4
+	SUB $16, R7, R19
+	VLD1 (R19), [V0.B16]
+	SUB $16, R8, R19
+	VLD1 (R19), [V1.B16]
+	SUB $16, R9, R19
+	VLD1 (R19), [V2.B16]
+	SUB $16, R10, R19
+	VLD1 (R19), [V3.B16]
+	VUZP1 V1.S4, V0.S4, V4.S4
+	VUZP1 V3.S4, V2.S4, V5.S4
+	VUZP2 V1.S4, V0.S4, V6.S4
+	VUZP2 V3.S4, V2.S4, V7.S4
+	VUZP2 V5.S4, V4.S4, V9.S4
+	VUZP1 V7.S4, V6.S4, V8.S4
+	VUZP2 V7.S4, V6.S4, V10.S4
+	WORD $0x4e21da10 // scvtf v16.4s, v16.4s
+	WORD $0x6e30dd10 // fmul v16.4s, v8.4s, v16.4s
+	WORD $0x6e38dd29 // fmul v9.4s, v9.4s, v24.4s
+	WORD $0x4e29d610 // fadd v16.4s, v16.4s, v9.4s
+	WORD $0x6e3ade10 // fmul v16.4s, v16.4s, v26.4s
+	WORD $0x4e3bd54a // fadd v10.4s, v10.4s, v27.4s
+	WORD $0x4eb0d550 // fsub v16.4s, v10.4s, v16.4s
+	WORD $0x6eb0e79d // fcmgt v29.4s, v28.4s, v16.4s
+	VBIT V29.B16, V28.B16, V16.B16
+	CMP $4, R2
+	BLT store
+	VST1.P [V16.B16], 16(R3)
+	SUBS $4, R2
+	BNE group
+	RET
+store:
+	TBZ $1, R2, store1
+	FMOVD.P F16, 8(R3)
+	VEXT $8, V16.B16, V16.B16, V16.B16
+store1:
+	TBZ $0, R2, done
+	FMOVS F16, (R3)
+done:
+	RET
+
+// func nibbleScanNEON(q *int8, n int, sum float32, base float32, scale float32, floor float32, codes *byte, rows int, out *float32)
+TEXT ·nibbleScanNEON(SB), NOSPLIT, $0-56
+	MOVD q+0(FP), R0
+	MOVD n+8(FP), R1
+	MOVD rows+40(FP), R2
+	MOVD out+48(FP), R3
+	MOVD codes+32(FP), R4
+	MOVD R1, R6
+	MOVD $15, R19
+	VDUP R19, V30.B16
+	MOVWU floor+28(FP), R19
+	VDUP R19, V28.S4
+	MOVWU base+20(FP), R19
+	VDUP R19, V27.S4
+	MOVWU scale+24(FP), R19
+	VDUP R19, V26.S4
+	MOVWU sum+16(FP), R19
+	VDUP R19, V24.S4
+	PCALIGN $16
+group:
+	SUB $1, R2, R17
+	MOVD R4, R7
+	MOVD $1, R19
+	CMP R17, R19
+	CSEL LT, R19, R17, R19
+	MADD R6, R4, R19, R8
+	MOVD $2, R19
+	CMP R17, R19
+	CSEL LT, R19, R17, R19
+	MADD R6, R4, R19, R9
+	MOVD $3, R19
+	CMP R17, R19
+	CSEL LT, R19, R17, R19
+	MADD R6, R4, R19, R10
+	ADD $4096, R4, R11
+	ADD R6<<2, R4
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	VEOR V20.B16, V20.B16, V20.B16
+	VEOR V21.B16, V21.B16, V21.B16
+	VEOR V22.B16, V22.B16, V22.B16
+	VEOR V23.B16, V23.B16, V23.B16
+	MOVD R0, R16
+	MOVD $0, R15
+	PCALIGN $16
+chunk:
+	PRFM (R11), PLDL1KEEP
+	PRFM 64(R11), PLDL1KEEP
+	PRFM 128(R11), PLDL1KEEP
+	PRFM 192(R11), PLDL1KEEP
+	ADD $256, R11
+	VLD1.P 64(R16), [V0.B16, V1.B16, V2.B16, V3.B16]
+	VLD1.P 64(R16), [V8.B16, V9.B16, V10.B16, V11.B16]
+	VLD1.P 64(R7), [V4.B16, V5.B16, V6.B16, V7.B16]
+	VAND V30.B16, V4.B16, V12.B16
+	VUSHR $4, V4.B16, V13.B16
+	WORD $0x0e20c18e // smull v14.8h, v12.8b, v0.8b
+	WORD $0x4e20c18f // smull2 v15.8h, v12.16b, v0.16b
+	WORD $0x4e6069d0 // sadalp v16.4s, v14.8h
+	WORD $0x4e6069f1 // sadalp v17.4s, v15.8h
+	WORD $0x0e28c1ae // smull v14.8h, v13.8b, v8.8b
+	WORD $0x4e28c1af // smull2 v15.8h, v13.16b, v8.16b
+	WORD $0x4e6069d0 // sadalp v16.4s, v14.8h
+	WORD $0x4e6069f1 // sadalp v17.4s, v15.8h
+	VAND V30.B16, V5.B16, V12.B16
+	VUSHR $4, V5.B16, V13.B16
+	WORD $0x0e21c18e // smull v14.8h, v12.8b, v1.8b
+	WORD $0x4e21c18f // smull2 v15.8h, v12.16b, v1.16b
+	WORD $0x4e6069d0 // sadalp v16.4s, v14.8h
+	WORD $0x4e6069f1 // sadalp v17.4s, v15.8h
+	WORD $0x0e29c1ae // smull v14.8h, v13.8b, v9.8b
+	WORD $0x4e29c1af // smull2 v15.8h, v13.16b, v9.16b
+	WORD $0x4e6069d0 // sadalp v16.4s, v14.8h
+	WORD $0x4e6069f1 // sadalp v17.4s, v15.8h
+	VAND V30.B16, V6.B16, V12.B16
+	VUSHR $4, V6.B16, V13.B16
+	WORD $0x0e22c18e // smull v14.8h, v12.8b, v2.8b
+	WORD $0x4e22c18f // smull2 v15.8h, v12.16b, v2.16b
+	WORD $0x4e6069d0 // sadalp v16.4s, v14.8h
+	WORD $0x4e6069f1 // sadalp v17.4s, v15.8h
+	WORD $0x0e2ac1ae // smull v14.8h, v13.8b, v10.8b
+	WORD $0x4e2ac1af // smull2 v15.8h, v13.16b, v10.16b
+	WORD $0x4e6069d0 // sadalp v16.4s, v14.8h
+	WORD $0x4e6069f1 // sadalp v17.4s, v15.8h
+	VAND V30.B16, V7.B16, V12.B16
+	VUSHR $4, V7.B16, V13.B16
+	WORD $0x0e23c18e // smull v14.8h, v12.8b, v3.8b
+	WORD $0x4e23c18f // smull2 v15.8h, v12.16b, v3.16b
+	WORD $0x4e6069d0 // sadalp v16.4s, v14.8h
+	WORD $0x4e6069f1 // sadalp v17.4s, v15.8h
+	WORD $0x0e2bc1ae // smull v14.8h, v13.8b, v11.8b
+	WORD $0x4e2bc1af // smull2 v15.8h, v13.16b, v11.16b
+	WORD $0x4e6069d0 // sadalp v16.4s, v14.8h
+	WORD $0x4e6069f1 // sadalp v17.4s, v15.8h
+	VLD1.P 64(R8), [V4.B16, V5.B16, V6.B16, V7.B16]
+	VAND V30.B16, V4.B16, V12.B16
+	VUSHR $4, V4.B16, V13.B16
+	WORD $0x0e20c18e // smull v14.8h, v12.8b, v0.8b
+	WORD $0x4e20c18f // smull2 v15.8h, v12.16b, v0.16b
+	WORD $0x4e6069d2 // sadalp v18.4s, v14.8h
+	WORD $0x4e6069f3 // sadalp v19.4s, v15.8h
+	WORD $0x0e28c1ae // smull v14.8h, v13.8b, v8.8b
+	WORD $0x4e28c1af // smull2 v15.8h, v13.16b, v8.16b
+	WORD $0x4e6069d2 // sadalp v18.4s, v14.8h
+	WORD $0x4e6069f3 // sadalp v19.4s, v15.8h
+	VAND V30.B16, V5.B16, V12.B16
+	VUSHR $4, V5.B16, V13.B16
+	WORD $0x0e21c18e // smull v14.8h, v12.8b, v1.8b
+	WORD $0x4e21c18f // smull2 v15.8h, v12.16b, v1.16b
+	WORD $0x4e6069d2 // sadalp v18.4s, v14.8h
+	WORD $0x4e6069f3 // sadalp v19.4s, v15.8h
+	WORD $0x0e29c1ae // smull v14.8h, v13.8b, v9.8b
+	WORD $0x4e29c1af // smull2 v15.8h, v13.16b, v9.16b
+	WORD $0x4e6069d2 // sadalp v18.4s, v14.8h
+	WORD $0x4e6069f3 // sadalp v19.4s, v15.8h
+	VAND V30.B16, V6.B16, V12.B16
+	VUSHR $4, V6.B16, V13.B16
+	WORD $0x0e22c18e // smull v14.8h, v12.8b, v2.8b
+	WORD $0x4e22c18f // smull2 v15.8h, v12.16b, v2.16b
+	WORD $0x4e6069d2 // sadalp v18.4s, v14.8h
+	WORD $0x4e6069f3 // sadalp v19.4s, v15.8h
+	WORD $0x0e2ac1ae // smull v14.8h, v13.8b, v10.8b
+	WORD $0x4e2ac1af // smull2 v15.8h, v13.16b, v10.16b
+	WORD $0x4e6069d2 // sadalp v18.4s, v14.8h
+	WORD $0x4e6069f3 // sadalp v19.4s, v15.8h
+	VAND V30.B16, V7.B16, V12.B16
+	VUSHR $4, V7.B16, V13.B16
+	WORD $0x0e23c18e // smull v14.8h, v12.8b, v3.8b
+	WORD $0x4e23c18f // smull2 v15.8h, v12.16b, v3.16b
+	WORD $0x4e6069d2 // sadalp v18.4s, v14.8h
+	WORD $0x4e6069f3 // sadalp v19.4s, v15.8h
+	WORD $0x0e2bc1ae // smull v14.8h, v13.8b, v11.8b
+	WORD $0x4e2bc1af // smull2 v15.8h, v13.16b, v11.16b
+	WORD $0x4e6069d2 // sadalp v18.4s, v14.8h
+	WORD $0x4e6069f3 // sadalp v19.4s, v15.8h
+	VLD1.P 64(R9), [V4.B16, V5.B16, V6.B16, V7.B16]
+	VAND V30.B16, V4.B16, V12.B16
+	VUSHR $4, V4.B16, V13.B16
+	WORD $0x0e20c18e // smull v14.8h, v12.8b, v0.8b
+	WORD $0x4e20c18f // smull2 v15.8h, v12.16b, v0.16b
+	WORD $0x4e6069d4 // sadalp v20.4s, v14.8h
+	WORD $0x4e6069f5 // sadalp v21.4s, v15.8h
+	WORD $0x0e28c1ae // smull v14.8h, v13.8b, v8.8b
+	WORD $0x4e28c1af // smull2 v15.8h, v13.16b, v8.16b
+	WORD $0x4e6069d4 // sadalp v20.4s, v14.8h
+	WORD $0x4e6069f5 // sadalp v21.4s, v15.8h
+	VAND V30.B16, V5.B16, V12.B16
+	VUSHR $4, V5.B16, V13.B16
+	WORD $0x0e21c18e // smull v14.8h, v12.8b, v1.8b
+	WORD $0x4e21c18f // smull2 v15.8h, v12.16b, v1.16b
+	WORD $0x4e6069d4 // sadalp v20.4s, v14.8h
+	WORD $0x4e6069f5 // sadalp v21.4s, v15.8h
+	WORD $0x0e29c1ae // smull v14.8h, v13.8b, v9.8b
+	WORD $0x4e29c1af // smull2 v15.8h, v13.16b, v9.16b
+	WORD $0x4e6069d4 // sadalp v20.4s, v14.8h
+	WORD $0x4e6069f5 // sadalp v21.4s, v15.8h
+	VAND V30.B16, V6.B16, V12.B16
+	VUSHR $4, V6.B16, V13.B16
+	WORD $0x0e22c18e // smull v14.8h, v12.8b, v2.8b
+	WORD $0x4e22c18f // smull2 v15.8h, v12.16b, v2.16b
+	WORD $0x4e6069d4 // sadalp v20.4s, v14.8h
+	WORD $0x4e6069f5 // sadalp v21.4s, v15.8h
+	WORD $0x0e2ac1ae // smull v14.8h, v13.8b, v10.8b
+	WORD $0x4e2ac1af // smull2 v15.8h, v13.16b, v10.16b
+	WORD $0x4e6069d4 // sadalp v20.4s, v14.8h
+	WORD $0x4e6069f5 // sadalp v21.4s, v15.8h
+	VAND V30.B16, V7.B16, V12.B16
+	VUSHR $4, V7.B16, V13.B16
+	WORD $0x0e23c18e // smull v14.8h, v12.8b, v3.8b
+	WORD $0x4e23c18f // smull2 v15.8h, v12.16b, v3.16b
+	WORD $0x4e6069d4 // sadalp v20.4s, v14.8h
+	WORD $0x4e6069f5 // sadalp v21.4s, v15.8h
+	WORD $0x0e2bc1ae // smull v14.8h, v13.8b, v11.8b
+	WORD $0x4e2bc1af // smull2 v15.8h, v13.16b, v11.16b
+	WORD $0x4e6069d4 // sadalp v20.4s, v14.8h
+	WORD $0x4e6069f5 // sadalp v21.4s, v15.8h
+	VLD1.P 64(R10), [V4.B16, V5.B16, V6.B16, V7.B16]
+	VAND V30.B16, V4.B16, V12.B16
+	VUSHR $4, V4.B16, V13.B16
+	WORD $0x0e20c18e // smull v14.8h, v12.8b, v0.8b
+	WORD $0x4e20c18f // smull2 v15.8h, v12.16b, v0.16b
+	WORD $0x4e6069d6 // sadalp v22.4s, v14.8h
+	WORD $0x4e6069f7 // sadalp v23.4s, v15.8h
+	WORD $0x0e28c1ae // smull v14.8h, v13.8b, v8.8b
+	WORD $0x4e28c1af // smull2 v15.8h, v13.16b, v8.16b
+	WORD $0x4e6069d6 // sadalp v22.4s, v14.8h
+	WORD $0x4e6069f7 // sadalp v23.4s, v15.8h
+	VAND V30.B16, V5.B16, V12.B16
+	VUSHR $4, V5.B16, V13.B16
+	WORD $0x0e21c18e // smull v14.8h, v12.8b, v1.8b
+	WORD $0x4e21c18f // smull2 v15.8h, v12.16b, v1.16b
+	WORD $0x4e6069d6 // sadalp v22.4s, v14.8h
+	WORD $0x4e6069f7 // sadalp v23.4s, v15.8h
+	WORD $0x0e29c1ae // smull v14.8h, v13.8b, v9.8b
+	WORD $0x4e29c1af // smull2 v15.8h, v13.16b, v9.16b
+	WORD $0x4e6069d6 // sadalp v22.4s, v14.8h
+	WORD $0x4e6069f7 // sadalp v23.4s, v15.8h
+	VAND V30.B16, V6.B16, V12.B16
+	VUSHR $4, V6.B16, V13.B16
+	WORD $0x0e22c18e // smull v14.8h, v12.8b, v2.8b
+	WORD $0x4e22c18f // smull2 v15.8h, v12.16b, v2.16b
+	WORD $0x4e6069d6 // sadalp v22.4s, v14.8h
+	WORD $0x4e6069f7 // sadalp v23.4s, v15.8h
+	WORD $0x0e2ac1ae // smull v14.8h, v13.8b, v10.8b
+	WORD $0x4e2ac1af // smull2 v15.8h, v13.16b, v10.16b
+	WORD $0x4e6069d6 // sadalp v22.4s, v14.8h
+	WORD $0x4e6069f7 // sadalp v23.4s, v15.8h
+	VAND V30.B16, V7.B16, V12.B16
+	VUSHR $4, V7.B16, V13.B16
+	WORD $0x0e23c18e // smull v14.8h, v12.8b, v3.8b
+	WORD $0x4e23c18f // smull2 v15.8h, v12.16b, v3.16b
+	WORD $0x4e6069d6 // sadalp v22.4s, v14.8h
+	WORD $0x4e6069f7 // sadalp v23.4s, v15.8h
+	WORD $0x0e2bc1ae // smull v14.8h, v13.8b, v11.8b
+	WORD $0x4e2bc1af // smull2 v15.8h, v13.16b, v11.16b
+	WORD $0x4e6069d6 // sadalp v22.4s, v14.8h
+	WORD $0x4e6069f7 // sadalp v23.4s, v15.8h
+	ADD $64, R15
+	CMP R1, R15
+	BLT chunk
+	VADD V17.S4, V16.S4, V16.S4
+	VADD V19.S4, V18.S4, V18.S4
+	VADD V21.S4, V20.S4, V20.S4
+	VADD V23.S4, V22.S4, V22.S4
+	VADDP V18.S4, V16.S4, V16.S4
+	VADDP V22.S4, V20.S4, V20.S4
+	VADDP V20.S4, V16.S4, V16.S4
+	SUB $16, R7, R19
+	VLD1 (R19), [V0.B16]
+	SUB $16, R8, R19
+	VLD1 (R19), [V1.B16]
+	SUB $16, R9, R19
+	VLD1 (R19), [V2.B16]
+	SUB $16, R10, R19
+	VLD1 (R19), [V3.B16]
+	VUZP1 V1.S4, V0.S4, V4.S4
+	VUZP1 V3.S4, V2.S4, V5.S4
+	VUZP2 V1.S4, V0.S4, V6.S4
+	VUZP2 V3.S4, V2.S4, V7.S4
+	VUZP2 V5.S4, V4.S4, V9.S4
+	VUZP1 V7.S4, V6.S4, V8.S4
+	VUZP2 V7.S4, V6.S4, V10.S4
+	WORD $0x4e21da10 // scvtf v16.4s, v16.4s
+	WORD $0x6e30dd10 // fmul v16.4s, v8.4s, v16.4s
+	WORD $0x6e38dd29 // fmul v9.4s, v9.4s, v24.4s
+	WORD $0x4e29d610 // fadd v16.4s, v16.4s, v9.4s
+	WORD $0x6e3ade10 // fmul v16.4s, v16.4s, v26.4s
+	WORD $0x4e3bd54a // fadd v10.4s, v10.4s, v27.4s
+	WORD $0x4eb0d550 // fsub v16.4s, v10.4s, v16.4s
+	WORD $0x6eb0e79d // fcmgt v29.4s, v28.4s, v16.4s
+	VBIT V29.B16, V28.B16, V16.B16
+	CMP $4, R2
+	BLT store
+	VST1.P [V16.B16], 16(R3)
+	SUBS $4, R2
+	BNE group
+	RET
+store:
+	TBZ $1, R2, store1
+	FMOVD.P F16, 8(R3)
+	VEXT $8, V16.B16, V16.B16, V16.B16
+store1:
+	TBZ $0, R2, done
+	FMOVS F16, (R3)
+done:
+	RET
+
 // func gemmU8S8x4NEON(a *byte, k int, w *int8, rowScale *float32, rowZero *int32, sums *int32, colScale *float32, bias *float32, out *float32, stride int)
 TEXT ·gemmU8S8x4NEON(SB), NOSPLIT, $0-80
 	MOVD k+8(FP), R1
@@ -1662,6 +2223,375 @@ chunk:
 	WORD $0x6e30dc90 // fmul v16.4s, v4.4s, v16.4s
 	WORD $0x4e25d765 // fadd v5.4s, v27.4s, v5.4s
 	WORD $0x4eb0d4b0 // fsub v16.4s, v5.4s, v16.4s
+	WORD $0x6eb0e79d // fcmgt v29.4s, v28.4s, v16.4s
+	VBIT V29.B16, V28.B16, V16.B16
+	CMP $4, R2
+	BLT store
+	VST1.P [V16.B16], 16(R3)
+	SUBS $4, R2
+	BNE group
+	RET
+store:
+	TBZ $1, R2, store1
+	FMOVD.P F16, 8(R3)
+	VEXT $8, V16.B16, V16.B16, V16.B16
+store1:
+	TBZ $0, R2, done
+	FMOVS F16, (R3)
+done:
+	RET
+
+// func nibbleGatherDotProd(q *int8, n int, sum float32, base float32, scale float32, floor float32, codes *byte, ids *uint32, rows int, out *float32)
+TEXT ·nibbleGatherDotProd(SB), NOSPLIT, $0-64
+	MOVD q+0(FP), R0
+	MOVD n+8(FP), R1
+	MOVD rows+48(FP), R2
+	MOVD out+56(FP), R3
+	MOVD ids+40(FP), R4
+	MOVD codes+32(FP), R5
+	MOVD R1, R6
+	MOVD $15, R19
+	VDUP R19, V30.B16
+	MOVWU floor+28(FP), R19
+	VDUP R19, V28.S4
+	MOVWU base+20(FP), R19
+	VDUP R19, V27.S4
+	MOVWU scale+24(FP), R19
+	VDUP R19, V26.S4
+	MOVWU sum+16(FP), R19
+	VDUP R19, V24.S4
+	PCALIGN $16
+group:
+	SUB $1, R2, R17
+	MOVWU (R4), R7
+	MADD R6, R5, R7, R7
+	MOVD $4, R19
+	CMP R17, R19
+	CSEL LT, R19, R17, R19
+	MOVWU (R4)(R19<<2), R11
+	MADD R6, R5, R11, R11
+	MOVD $1, R19
+	CMP R17, R19
+	CSEL LT, R19, R17, R19
+	MOVWU (R4)(R19<<2), R8
+	MADD R6, R5, R8, R8
+	MOVD $5, R19
+	CMP R17, R19
+	CSEL LT, R19, R17, R19
+	MOVWU (R4)(R19<<2), R12
+	MADD R6, R5, R12, R12
+	MOVD $2, R19
+	CMP R17, R19
+	CSEL LT, R19, R17, R19
+	MOVWU (R4)(R19<<2), R9
+	MADD R6, R5, R9, R9
+	MOVD $6, R19
+	CMP R17, R19
+	CSEL LT, R19, R17, R19
+	MOVWU (R4)(R19<<2), R13
+	MADD R6, R5, R13, R13
+	MOVD $3, R19
+	CMP R17, R19
+	CSEL LT, R19, R17, R19
+	MOVWU (R4)(R19<<2), R10
+	MADD R6, R5, R10, R10
+	MOVD $7, R19
+	CMP R17, R19
+	CSEL LT, R19, R17, R19
+	MOVWU (R4)(R19<<2), R14
+	MADD R6, R5, R14, R14
+	ADD $16, R4
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	VEOR V20.B16, V20.B16, V20.B16
+	VEOR V21.B16, V21.B16, V21.B16
+	VEOR V22.B16, V22.B16, V22.B16
+	VEOR V23.B16, V23.B16, V23.B16
+	MOVD R0, R16
+	MOVD $0, R15
+	PCALIGN $16
+chunk:
+	WORD $0xf8af6960 // prfm pldl1keep, [x11, x15]
+	WORD $0xf8af6980 // prfm pldl1keep, [x12, x15]
+	WORD $0xf8af69a0 // prfm pldl1keep, [x13, x15]
+	WORD $0xf8af69c0 // prfm pldl1keep, [x14, x15]
+	VLD1.P 64(R16), [V0.B16, V1.B16, V2.B16, V3.B16]
+	VLD1.P 64(R16), [V8.B16, V9.B16, V10.B16, V11.B16]
+	VLD1.P 64(R7), [V4.B16, V5.B16, V6.B16, V7.B16]
+	VAND V30.B16, V4.B16, V12.B16
+	VUSHR $4, V4.B16, V13.B16
+	WORD $0x4e809590 // sdot v16.4s, v12.16b, v0.16b
+	WORD $0x4e8895b1 // sdot v17.4s, v13.16b, v8.16b
+	VAND V30.B16, V5.B16, V12.B16
+	VUSHR $4, V5.B16, V13.B16
+	WORD $0x4e819590 // sdot v16.4s, v12.16b, v1.16b
+	WORD $0x4e8995b1 // sdot v17.4s, v13.16b, v9.16b
+	VAND V30.B16, V6.B16, V12.B16
+	VUSHR $4, V6.B16, V13.B16
+	WORD $0x4e829590 // sdot v16.4s, v12.16b, v2.16b
+	WORD $0x4e8a95b1 // sdot v17.4s, v13.16b, v10.16b
+	VAND V30.B16, V7.B16, V12.B16
+	VUSHR $4, V7.B16, V13.B16
+	WORD $0x4e839590 // sdot v16.4s, v12.16b, v3.16b
+	WORD $0x4e8b95b1 // sdot v17.4s, v13.16b, v11.16b
+	VLD1.P 64(R8), [V4.B16, V5.B16, V6.B16, V7.B16]
+	VAND V30.B16, V4.B16, V12.B16
+	VUSHR $4, V4.B16, V13.B16
+	WORD $0x4e809592 // sdot v18.4s, v12.16b, v0.16b
+	WORD $0x4e8895b3 // sdot v19.4s, v13.16b, v8.16b
+	VAND V30.B16, V5.B16, V12.B16
+	VUSHR $4, V5.B16, V13.B16
+	WORD $0x4e819592 // sdot v18.4s, v12.16b, v1.16b
+	WORD $0x4e8995b3 // sdot v19.4s, v13.16b, v9.16b
+	VAND V30.B16, V6.B16, V12.B16
+	VUSHR $4, V6.B16, V13.B16
+	WORD $0x4e829592 // sdot v18.4s, v12.16b, v2.16b
+	WORD $0x4e8a95b3 // sdot v19.4s, v13.16b, v10.16b
+	VAND V30.B16, V7.B16, V12.B16
+	VUSHR $4, V7.B16, V13.B16
+	WORD $0x4e839592 // sdot v18.4s, v12.16b, v3.16b
+	WORD $0x4e8b95b3 // sdot v19.4s, v13.16b, v11.16b
+	VLD1.P 64(R9), [V4.B16, V5.B16, V6.B16, V7.B16]
+	VAND V30.B16, V4.B16, V12.B16
+	VUSHR $4, V4.B16, V13.B16
+	WORD $0x4e809594 // sdot v20.4s, v12.16b, v0.16b
+	WORD $0x4e8895b5 // sdot v21.4s, v13.16b, v8.16b
+	VAND V30.B16, V5.B16, V12.B16
+	VUSHR $4, V5.B16, V13.B16
+	WORD $0x4e819594 // sdot v20.4s, v12.16b, v1.16b
+	WORD $0x4e8995b5 // sdot v21.4s, v13.16b, v9.16b
+	VAND V30.B16, V6.B16, V12.B16
+	VUSHR $4, V6.B16, V13.B16
+	WORD $0x4e829594 // sdot v20.4s, v12.16b, v2.16b
+	WORD $0x4e8a95b5 // sdot v21.4s, v13.16b, v10.16b
+	VAND V30.B16, V7.B16, V12.B16
+	VUSHR $4, V7.B16, V13.B16
+	WORD $0x4e839594 // sdot v20.4s, v12.16b, v3.16b
+	WORD $0x4e8b95b5 // sdot v21.4s, v13.16b, v11.16b
+	VLD1.P 64(R10), [V4.B16, V5.B16, V6.B16, V7.B16]
+	VAND V30.B16, V4.B16, V12.B16
+	VUSHR $4, V4.B16, V13.B16
+	WORD $0x4e809596 // sdot v22.4s, v12.16b, v0.16b
+	WORD $0x4e8895b7 // sdot v23.4s, v13.16b, v8.16b
+	VAND V30.B16, V5.B16, V12.B16
+	VUSHR $4, V5.B16, V13.B16
+	WORD $0x4e819596 // sdot v22.4s, v12.16b, v1.16b
+	WORD $0x4e8995b7 // sdot v23.4s, v13.16b, v9.16b
+	VAND V30.B16, V6.B16, V12.B16
+	VUSHR $4, V6.B16, V13.B16
+	WORD $0x4e829596 // sdot v22.4s, v12.16b, v2.16b
+	WORD $0x4e8a95b7 // sdot v23.4s, v13.16b, v10.16b
+	VAND V30.B16, V7.B16, V12.B16
+	VUSHR $4, V7.B16, V13.B16
+	WORD $0x4e839596 // sdot v22.4s, v12.16b, v3.16b
+	WORD $0x4e8b95b7 // sdot v23.4s, v13.16b, v11.16b
+	ADD $64, R15
+	CMP R1, R15
+	BLT chunk
+	VADD V17.S4, V16.S4, V16.S4
+	VADD V19.S4, V18.S4, V18.S4
+	VADD V21.S4, V20.S4, V20.S4
+	VADD V23.S4, V22.S4, V22.S4
+	VADDP V18.S4, V16.S4, V16.S4
+	VADDP V22.S4, V20.S4, V20.S4
+	VADDP V20.S4, V16.S4, V16.S4
+	SUB $16, R7, R19
+	VLD1 (R19), [V0.B16]
+	SUB $16, R8, R19
+	VLD1 (R19), [V1.B16]
+	SUB $16, R9, R19
+	VLD1 (R19), [V2.B16]
+	SUB $16, R10, R19
+	VLD1 (R19), [V3.B16]
+	VUZP1 V1.S4, V0.S4, V4.S4
+	VUZP1 V3.S4, V2.S4, V5.S4
+	VUZP2 V1.S4, V0.S4, V6.S4
+	VUZP2 V3.S4, V2.S4, V7.S4
+	VUZP2 V5.S4, V4.S4, V9.S4
+	VUZP1 V7.S4, V6.S4, V8.S4
+	VUZP2 V7.S4, V6.S4, V10.S4
+	WORD $0x4e21da10 // scvtf v16.4s, v16.4s
+	WORD $0x6e30dd10 // fmul v16.4s, v8.4s, v16.4s
+	WORD $0x6e38dd29 // fmul v9.4s, v9.4s, v24.4s
+	WORD $0x4e29d610 // fadd v16.4s, v16.4s, v9.4s
+	WORD $0x6e3ade10 // fmul v16.4s, v16.4s, v26.4s
+	WORD $0x4e3bd54a // fadd v10.4s, v10.4s, v27.4s
+	WORD $0x4eb0d550 // fsub v16.4s, v10.4s, v16.4s
+	WORD $0x6eb0e79d // fcmgt v29.4s, v28.4s, v16.4s
+	VBIT V29.B16, V28.B16, V16.B16
+	CMP $4, R2
+	BLT store
+	VST1.P [V16.B16], 16(R3)
+	SUBS $4, R2
+	BNE group
+	RET
+store:
+	TBZ $1, R2, store1
+	FMOVD.P F16, 8(R3)
+	VEXT $8, V16.B16, V16.B16, V16.B16
+store1:
+	TBZ $0, R2, done
+	FMOVS F16, (R3)
+done:
+	RET
+
+// func nibbleScanDotProd(q *int8, n int, sum float32, base float32, scale float32, floor float32, codes *byte, rows int, out *float32)
+TEXT ·nibbleScanDotProd(SB), NOSPLIT, $0-56
+	MOVD q+0(FP), R0
+	MOVD n+8(FP), R1
+	MOVD rows+40(FP), R2
+	MOVD out+48(FP), R3
+	MOVD codes+32(FP), R4
+	MOVD R1, R6
+	MOVD $15, R19
+	VDUP R19, V30.B16
+	MOVWU floor+28(FP), R19
+	VDUP R19, V28.S4
+	MOVWU base+20(FP), R19
+	VDUP R19, V27.S4
+	MOVWU scale+24(FP), R19
+	VDUP R19, V26.S4
+	MOVWU sum+16(FP), R19
+	VDUP R19, V24.S4
+	PCALIGN $16
+group:
+	SUB $1, R2, R17
+	MOVD R4, R7
+	MOVD $1, R19
+	CMP R17, R19
+	CSEL LT, R19, R17, R19
+	MADD R6, R4, R19, R8
+	MOVD $2, R19
+	CMP R17, R19
+	CSEL LT, R19, R17, R19
+	MADD R6, R4, R19, R9
+	MOVD $3, R19
+	CMP R17, R19
+	CSEL LT, R19, R17, R19
+	MADD R6, R4, R19, R10
+	ADD $4096, R4, R11
+	ADD R6<<2, R4
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	VEOR V20.B16, V20.B16, V20.B16
+	VEOR V21.B16, V21.B16, V21.B16
+	VEOR V22.B16, V22.B16, V22.B16
+	VEOR V23.B16, V23.B16, V23.B16
+	MOVD R0, R16
+	MOVD $0, R15
+	PCALIGN $16
+chunk:
+	PRFM (R11), PLDL1KEEP
+	PRFM 64(R11), PLDL1KEEP
+	PRFM 128(R11), PLDL1KEEP
+	PRFM 192(R11), PLDL1KEEP
+	ADD $256, R11
+	VLD1.P 64(R16), [V0.B16, V1.B16, V2.B16, V3.B16]
+	VLD1.P 64(R16), [V8.B16, V9.B16, V10.B16, V11.B16]
+	VLD1.P 64(R7), [V4.B16, V5.B16, V6.B16, V7.B16]
+	VAND V30.B16, V4.B16, V12.B16
+	VUSHR $4, V4.B16, V13.B16
+	WORD $0x4e809590 // sdot v16.4s, v12.16b, v0.16b
+	WORD $0x4e8895b1 // sdot v17.4s, v13.16b, v8.16b
+	VAND V30.B16, V5.B16, V12.B16
+	VUSHR $4, V5.B16, V13.B16
+	WORD $0x4e819590 // sdot v16.4s, v12.16b, v1.16b
+	WORD $0x4e8995b1 // sdot v17.4s, v13.16b, v9.16b
+	VAND V30.B16, V6.B16, V12.B16
+	VUSHR $4, V6.B16, V13.B16
+	WORD $0x4e829590 // sdot v16.4s, v12.16b, v2.16b
+	WORD $0x4e8a95b1 // sdot v17.4s, v13.16b, v10.16b
+	VAND V30.B16, V7.B16, V12.B16
+	VUSHR $4, V7.B16, V13.B16
+	WORD $0x4e839590 // sdot v16.4s, v12.16b, v3.16b
+	WORD $0x4e8b95b1 // sdot v17.4s, v13.16b, v11.16b
+	VLD1.P 64(R8), [V4.B16, V5.B16, V6.B16, V7.B16]
+	VAND V30.B16, V4.B16, V12.B16
+	VUSHR $4, V4.B16, V13.B16
+	WORD $0x4e809592 // sdot v18.4s, v12.16b, v0.16b
+	WORD $0x4e8895b3 // sdot v19.4s, v13.16b, v8.16b
+	VAND V30.B16, V5.B16, V12.B16
+	VUSHR $4, V5.B16, V13.B16
+	WORD $0x4e819592 // sdot v18.4s, v12.16b, v1.16b
+	WORD $0x4e8995b3 // sdot v19.4s, v13.16b, v9.16b
+	VAND V30.B16, V6.B16, V12.B16
+	VUSHR $4, V6.B16, V13.B16
+	WORD $0x4e829592 // sdot v18.4s, v12.16b, v2.16b
+	WORD $0x4e8a95b3 // sdot v19.4s, v13.16b, v10.16b
+	VAND V30.B16, V7.B16, V12.B16
+	VUSHR $4, V7.B16, V13.B16
+	WORD $0x4e839592 // sdot v18.4s, v12.16b, v3.16b
+	WORD $0x4e8b95b3 // sdot v19.4s, v13.16b, v11.16b
+	VLD1.P 64(R9), [V4.B16, V5.B16, V6.B16, V7.B16]
+	VAND V30.B16, V4.B16, V12.B16
+	VUSHR $4, V4.B16, V13.B16
+	WORD $0x4e809594 // sdot v20.4s, v12.16b, v0.16b
+	WORD $0x4e8895b5 // sdot v21.4s, v13.16b, v8.16b
+	VAND V30.B16, V5.B16, V12.B16
+	VUSHR $4, V5.B16, V13.B16
+	WORD $0x4e819594 // sdot v20.4s, v12.16b, v1.16b
+	WORD $0x4e8995b5 // sdot v21.4s, v13.16b, v9.16b
+	VAND V30.B16, V6.B16, V12.B16
+	VUSHR $4, V6.B16, V13.B16
+	WORD $0x4e829594 // sdot v20.4s, v12.16b, v2.16b
+	WORD $0x4e8a95b5 // sdot v21.4s, v13.16b, v10.16b
+	VAND V30.B16, V7.B16, V12.B16
+	VUSHR $4, V7.B16, V13.B16
+	WORD $0x4e839594 // sdot v20.4s, v12.16b, v3.16b
+	WORD $0x4e8b95b5 // sdot v21.4s, v13.16b, v11.16b
+	VLD1.P 64(R10), [V4.B16, V5.B16, V6.B16, V7.B16]
+	VAND V30.B16, V4.B16, V12.B16
+	VUSHR $4, V4.B16, V13.B16
+	WORD $0x4e809596 // sdot v22.4s, v12.16b, v0.16b
+	WORD $0x4e8895b7 // sdot v23.4s, v13.16b, v8.16b
+	VAND V30.B16, V5.B16, V12.B16
+	VUSHR $4, V5.B16, V13.B16
+	WORD $0x4e819596 // sdot v22.4s, v12.16b, v1.16b
+	WORD $0x4e8995b7 // sdot v23.4s, v13.16b, v9.16b
+	VAND V30.B16, V6.B16, V12.B16
+	VUSHR $4, V6.B16, V13.B16
+	WORD $0x4e829596 // sdot v22.4s, v12.16b, v2.16b
+	WORD $0x4e8a95b7 // sdot v23.4s, v13.16b, v10.16b
+	VAND V30.B16, V7.B16, V12.B16
+	VUSHR $4, V7.B16, V13.B16
+	WORD $0x4e839596 // sdot v22.4s, v12.16b, v3.16b
+	WORD $0x4e8b95b7 // sdot v23.4s, v13.16b, v11.16b
+	ADD $64, R15
+	CMP R1, R15
+	BLT chunk
+	VADD V17.S4, V16.S4, V16.S4
+	VADD V19.S4, V18.S4, V18.S4
+	VADD V21.S4, V20.S4, V20.S4
+	VADD V23.S4, V22.S4, V22.S4
+	VADDP V18.S4, V16.S4, V16.S4
+	VADDP V22.S4, V20.S4, V20.S4
+	VADDP V20.S4, V16.S4, V16.S4
+	SUB $16, R7, R19
+	VLD1 (R19), [V0.B16]
+	SUB $16, R8, R19
+	VLD1 (R19), [V1.B16]
+	SUB $16, R9, R19
+	VLD1 (R19), [V2.B16]
+	SUB $16, R10, R19
+	VLD1 (R19), [V3.B16]
+	VUZP1 V1.S4, V0.S4, V4.S4
+	VUZP1 V3.S4, V2.S4, V5.S4
+	VUZP2 V1.S4, V0.S4, V6.S4
+	VUZP2 V3.S4, V2.S4, V7.S4
+	VUZP2 V5.S4, V4.S4, V9.S4
+	VUZP1 V7.S4, V6.S4, V8.S4
+	VUZP2 V7.S4, V6.S4, V10.S4
+	WORD $0x4e21da10 // scvtf v16.4s, v16.4s
+	WORD $0x6e30dd10 // fmul v16.4s, v8.4s, v16.4s
+	WORD $0x6e38dd29 // fmul v9.4s, v9.4s, v24.4s
+	WORD $0x4e29d610 // fadd v16.4s, v16.4s, v9.4s
+	WORD $0x6e3ade10 // fmul v16.4s, v16.4s, v26.4s
+	WORD $0x4e3bd54a // fadd v10.4s, v10.4s, v27.4s
+	WORD $0x4eb0d550 // fsub v16.4s, v10.4s, v16.4s
 	WORD $0x6eb0e79d // fcmgt v29.4s, v28.4s, v16.4s
 	VBIT V29.B16, V28.B16, V16.B16
 	CMP $4, R2

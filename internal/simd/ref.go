@@ -61,6 +61,55 @@ func distanceScanRef(q []int8, f *Form, codes []byte, out []float32) {
 	}
 }
 
+func (f *Affine) distanceRef(row []byte, q []int8) float32 {
+	row = row[:len(q)/2]
+	var sum int32
+	for i, b := range row {
+		at := i + i&^(Block-1)
+		sum += int32(b&15)*int32(q[at]) + int32(b>>4)*int32(q[at+Block])
+	}
+	meta := row[len(row)-12:]
+	step := math.Float32frombits(binary.LittleEndian.Uint32(meta))
+	low := math.Float32frombits(binary.LittleEndian.Uint32(meta[4:]))
+	norm := math.Float32frombits(binary.LittleEndian.Uint32(meta[8:]))
+	dot := float32(float32(step*float32(sum)) + float32(low*f.Sum))
+	d := float32(f.Base+norm) - float32(f.Scale*dot)
+	if d < f.Floor {
+		d = f.Floor
+	}
+	return d
+}
+
+func nibbleGatherRef(q []int8, f *Affine, codes []byte, ids []uint32, out []float32) {
+	for i, id := range ids {
+		out[i] = f.distanceRef(codes[int(id)*(len(q)/2):], q)
+	}
+}
+
+func nibbleScanRef(q []int8, f *Affine, codes []byte, out []float32) {
+	for i := range out {
+		out[i] = f.distanceRef(codes[i*(len(q)/2):], q)
+	}
+}
+
+// unseenRef writes every id, and the next one over it when it was seen: a
+// branch on it could not be predicted.
+func unseenRef(links []uint32, marks []uint8, version uint8, out []uint32) (count, stop int) {
+	out = out[:len(links)]
+	for i, id := range links {
+		if int(id) >= len(marks) {
+			return count, i
+		}
+		out[count] = id
+		seen := marks[id]
+		marks[id] = version
+		if seen != version {
+			count++
+		}
+	}
+	return count, len(links)
+}
+
 // lanes is the number of partial sums of the float kernels: one 512-bit
 // register, two 256-bit ones, four of NEON.
 const lanes = 16

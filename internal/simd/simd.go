@@ -95,6 +95,50 @@ func DistanceScan(q []int8, f *Form, codes []byte, first, n int, out []float32) 
 	}
 }
 
+// An Affine turns sums over rows of 4-bit codes into distances. Byte j of the
+// 64 bytes of a chunk of a row holds two codes, 0 to 15: the one in its lower
+// half is multiplied with byte 128·chunk + j of the query, the one in its upper
+// half with byte 64 further. A row ends with three little-endian float32 of its
+// own, step, low and norm, over which the query is 0:
+//
+//	distance = max(Floor, (Base + norm) − Scale·(step·float32(sum) + low·Sum))
+//
+// Every step is one float32 operation, in this order, at every level.
+type Affine struct {
+	Sum   float32 // of the query
+	Base  float32
+	Scale float32
+	Floor float32
+}
+
+// NibbleGather sets out[i] to the distance of q and the row ids[i] of codes,
+// for every i < len(ids). Rows have half as many bytes as q, whose length is a
+// multiple of 2·Block. Row numbers are not checked: see DotU8S8Gather.
+func NibbleGather(q []int8, f *Affine, codes []byte, ids []uint32, out []float32) {
+	out = out[:len(ids)]
+	for len(ids) > maxRows {
+		nibbleGather(q, f, codes, ids[:maxRows], out[:maxRows])
+		ids, out = ids[maxRows:], out[maxRows:]
+	}
+	if len(ids) > 0 {
+		nibbleGather(q, f, codes, ids, out)
+	}
+}
+
+// NibbleScan is NibbleGather for the rows first to first+n−1; it panics when
+// they are not all inside codes.
+func NibbleScan(q []int8, f *Affine, codes []byte, first, n int, out []float32) {
+	stride := len(q) / 2
+	out, codes = out[:n], codes[first*stride:(first+n)*stride]
+	for len(out) > maxRows {
+		nibbleScan(q, f, codes, out[:maxRows])
+		codes, out = codes[maxRows*stride:], out[maxRows:]
+	}
+	if len(out) > 0 {
+		nibbleScan(q, f, codes, out)
+	}
+}
+
 // firstRow is the list of ids of a gather of one row.
 var firstRow [1]uint32
 
@@ -143,6 +187,20 @@ func L2F32Gather(q, base []float32, dim int, ids []uint32, out []float32) {
 	if len(ids) > 0 {
 		l2F32Gather(q, base, ids, out)
 	}
+}
+
+// Unseen picks from links the ids that marks does not hold with version, marks
+// them, writes them to out and returns their number, and where it stopped: at
+// the first link that is not below len(marks), or at len(links). It asks for
+// the first cache line of the row of each, rows lying stride bytes apart in
+// codes, which holds one for each mark. It panics when out is shorter than
+// links.
+func Unseen(links []uint32, marks []uint8, version uint8, codes []byte, stride int, out []uint32) (count, stop int) {
+	if len(links) == 0 {
+		return 0, 0
+	}
+	out = out[:len(links)]
+	return unseen(links, marks, version, codes, stride, out)
 }
 
 // Prefetch asks the processor to bring the cache line of 64 bytes at p near. p

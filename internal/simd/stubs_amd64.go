@@ -24,6 +24,16 @@ func distanceGatherAVX2(q *int8, n int, bias int32, base float32, scale float32,
 //go:noescape
 func distanceScanAVX2(q *int8, n int, bias int32, base float32, scale float32, floor float32, codes *byte, rows int, out *float32)
 
+// nibbleGatherAVX2 is nibbleGatherRef for n, the bytes of a row, a positive multiple of 64 and rows > 0.
+//
+//go:noescape
+func nibbleGatherAVX2(q *int8, n int, sum float32, base float32, scale float32, floor float32, codes *byte, ids *uint32, rows int, out *float32)
+
+// nibbleScanAVX2 is nibbleScanRef for n, the bytes of a row, a positive multiple of 64 and rows > 0.
+//
+//go:noescape
+func nibbleScanAVX2(q *int8, n int, sum float32, base float32, scale float32, floor float32, codes *byte, rows int, out *float32)
+
 // dotF32GatherAVX2 is dotF32GatherRef for dim > 0 and rows > 0.
 //
 //go:noescape
@@ -114,6 +124,16 @@ func distanceGatherAVX512(q *int8, n int, bias int32, base float32, scale float3
 //go:noescape
 func distanceScanAVX512(q *int8, n int, bias int32, base float32, scale float32, floor float32, codes *byte, rows int, out *float32)
 
+// nibbleGatherAVX512 is nibbleGatherRef for n, the bytes of a row, a positive multiple of 64 and rows > 0.
+//
+//go:noescape
+func nibbleGatherAVX512(q *int8, n int, sum float32, base float32, scale float32, floor float32, codes *byte, ids *uint32, rows int, out *float32)
+
+// nibbleScanAVX512 is nibbleScanRef for n, the bytes of a row, a positive multiple of 64 and rows > 0.
+//
+//go:noescape
+func nibbleScanAVX512(q *int8, n int, sum float32, base float32, scale float32, floor float32, codes *byte, rows int, out *float32)
+
 // dotF32GatherAVX512 is dotF32GatherRef for dim > 0 and rows > 0.
 //
 //go:noescape
@@ -198,6 +218,11 @@ func rowGELUAVX512(x *float32, n int)
 //
 //go:noescape
 func rowExpAVX512(x *float32, n int, scale float32, top float32) float32
+
+// unseenAsm is unseenRef for n > 0, and asks for the first lines of the rows of codes.
+//
+//go:noescape
+func unseenAsm(links *uint32, n int, marks *uint8, nodes int, version uint64, codes *byte, stride int, out *uint32) (count int, stop int)
 
 // prefetchAsm asks for the cache line at p.
 //

@@ -24,6 +24,16 @@ func distanceGatherNEON(q *int8, n int, bias int32, base float32, scale float32,
 //go:noescape
 func distanceScanNEON(q *int8, n int, bias int32, base float32, scale float32, floor float32, codes *byte, rows int, out *float32)
 
+// nibbleGatherNEON is nibbleGatherRef for n, the bytes of a row, a positive multiple of 64 and rows > 0.
+//
+//go:noescape
+func nibbleGatherNEON(q *int8, n int, sum float32, base float32, scale float32, floor float32, codes *byte, ids *uint32, rows int, out *float32)
+
+// nibbleScanNEON is nibbleScanRef for n, the bytes of a row, a positive multiple of 64 and rows > 0.
+//
+//go:noescape
+func nibbleScanNEON(q *int8, n int, sum float32, base float32, scale float32, floor float32, codes *byte, rows int, out *float32)
+
 // gemmU8S8x4NEON is gemmPanelRef for 4 rows and k a positive multiple of 16; stride is in bytes.
 //
 //go:noescape
@@ -48,6 +58,16 @@ func distanceGatherDotProd(q *int8, n int, bias int32, base float32, scale float
 //
 //go:noescape
 func distanceScanDotProd(q *int8, n int, bias int32, base float32, scale float32, floor float32, codes *byte, rows int, out *float32)
+
+// nibbleGatherDotProd is nibbleGatherRef for n, the bytes of a row, a positive multiple of 64 and rows > 0.
+//
+//go:noescape
+func nibbleGatherDotProd(q *int8, n int, sum float32, base float32, scale float32, floor float32, codes *byte, ids *uint32, rows int, out *float32)
+
+// nibbleScanDotProd is nibbleScanRef for n, the bytes of a row, a positive multiple of 64 and rows > 0.
+//
+//go:noescape
+func nibbleScanDotProd(q *int8, n int, sum float32, base float32, scale float32, floor float32, codes *byte, rows int, out *float32)
 
 // gemmU8S8x4DotProd is gemmPanelRef for 4 rows and k a positive multiple of 16; stride is in bytes.
 //

@@ -152,8 +152,8 @@ func (avx512) intStep(acc []reg.VecVirtual, query Mem, row []Mem) {
 
 func (avx512) intReduce(acc []reg.VecVirtual) reg.VecVirtual {
 	half := YMM()
-	folded := make([]reg.VecVirtual, len(acc))
-	for r, a := range acc {
+	folded := make([]reg.VecVirtual, group)
+	for r, a := range acc[:group] {
 		folded[r] = YMM()
 		VEXTRACTI64X4(U8(1), a, half)
 		VPADDD(half, a.AsY(), folded[r])

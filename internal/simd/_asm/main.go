@@ -22,10 +22,13 @@ func main() {
 			rowsU8S8(isa, gather, distances)
 			rowsU8S8(isa, scan, distances)
 		}
+		rowsU4S8(isa, gather)
+		rowsU4S8(isa, scan)
 		floatRows(isa, "dotF32", false)
 		floatRows(isa, "l2F32", true)
 		encoder(isa)
 	}
+	unseen()
 	prefetch()
 	Generate()
 }

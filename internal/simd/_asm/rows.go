@@ -19,6 +19,7 @@ const (
 type isa interface {
 	suffix() string
 	intRows
+	nibbleRows
 	floatKernel
 	gemm(rows int)
 }

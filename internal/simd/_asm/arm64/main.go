@@ -54,6 +54,8 @@ func (p *prog) kernels() {
 			p.rowsU8S8(l, true, distances)
 			p.rowsU8S8(l, false, distances)
 		}
+		p.rowsU4S8(l, true)
+		p.rowsU4S8(l, false)
 		p.gemmU8S8(l)
 	}
 	p.floatRows("dotF32", false)
