@@ -203,6 +203,28 @@ func ListManifests(fs FS, dir string) ([]uint64, error) {
 	return out, nil // hex of one width sorts by value
 }
 
+// A NextNames holds numbers above those in the names of all files of ours in a
+// directory, whether the files can be read or not.
+type NextNames struct{ Generation, Segment, Log uint64 }
+
+// ListNextNames returns the numbers that no file in dir has had. They start at 1.
+func ListNextNames(fs FS, dir string) (NextNames, error) {
+	next := NextNames{1, 1, 1}
+	names, err := fs.List(dir)
+	for _, name := range names {
+		switch f := ParseFileName(strings.TrimSuffix(name, tmpSuffix)); f.Kind {
+		case FileManifest:
+			next.Generation = max(next.Generation, f.Generation+1)
+		case FileSegment, FileTombstone:
+			next.Segment = max(next.Segment, f.Number+1)
+			next.Generation = max(next.Generation, f.Generation+1)
+		case FileWAL:
+			next.Log = max(next.Log, f.Number+1)
+		}
+	}
+	return next, err
+}
+
 // ReadManifestAt returns the manifest of one generation.
 func ReadManifestAt(fs FS, dir string, generation uint64) (*Manifest, error) {
 	path := filepath.Join(dir, ManifestName(generation))

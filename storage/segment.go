@@ -284,6 +284,134 @@ func (s *Segment) verifySection(ctx context.Context, e *tocEntry) error {
 	return nil
 }
 
+// SalvageSegment opens what is left of a damaged segment file: the TOC is
+// looked for by the footer and, when that is damaged, by the checksum the
+// manifest has of it. The bytes of its sections are to be trusted as far as
+// Damage says, no further. want is zero when there is no manifest. The error
+// matches ErrCorrupt when the TOC is lost, or that of another file.
+func SalvageSegment(fs FS, path string, want SegmentInfo) (*Segment, error) {
+	m, err := fs.Map(path)
+	if err != nil {
+		return nil, err
+	}
+	var s *Segment
+	err = Guard(func() (err error) {
+		s, err = salvageSegment(path, m.Bytes(), want)
+		return err
+	})
+	if err != nil {
+		return nil, errors.Join(nameFault("open", path, err), m.Close())
+	}
+	s.mapping = m
+	return s, nil
+}
+
+func salvageSegment(name string, data []byte, want SegmentInfo) (*Segment, error) {
+	s, err := parseSegment(name, data, SegmentInfo{})
+	if err == nil && want.Hash != 0 && s.info.Hash != want.Hash {
+		return nil, Corruptf(name, s.info.Size-segmentFooterSize, "TOC checksum %016x, manifest has %016x: another file", s.info.Hash, want.Hash)
+	}
+	if err == nil || want.Hash == 0 || errors.Is(err, ErrVersion) && isNewer(data) {
+		return s, err
+	}
+	toc, ok := findTOC(name, data, want)
+	if !ok {
+		return nil, err // the first error tells where the damage is
+	}
+	s = &Segment{name: name, info: SegmentInfo{Size: int64(len(data)), Hash: want.Hash}, data: data, toc: toc}
+	s.index = make(map[string]int, len(toc))
+	for i, e := range toc {
+		s.index[e.Name] = i
+	}
+	s.refs.Store(1)
+	return s, nil
+}
+
+// isNewer reports whether a whole footer tells of a version or a feature that
+// this build does not know: then it is no damage.
+func isNewer(data []byte) bool {
+	if len(data) < segmentHeaderSize+segmentFooterSize {
+		return false
+	}
+	le, foot := binary.LittleEndian, data[len(data)-segmentFooterSize:]
+	return le.Uint64(foot[48:]) == xxhash.Sum64(foot[:48]) &&
+		(le.Uint32(foot[32:]) != segmentVersion || le.Uint64(foot[24:])&^knownSegmentFeatures != 0)
+}
+
+// findTOCWithin is how many bytes before the footer findTOC looks at.
+const findTOCWithin = 64 << 10
+
+// findTOC looks for the TOC of a segment whose footer or header is damaged:
+// it starts at a multiple of 64 and ends within 64 bytes of where the footer
+// of a file of want.Size bytes begins, and its checksum is known.
+func findTOC(name string, data []byte, want SegmentInfo) ([]tocEntry, bool) {
+	end := want.Size - segmentFooterSize
+	if end > int64(len(data)) || end%SectionAlign != 0 {
+		return nil, false
+	}
+	for off := end - SectionAlign; off >= segmentHeaderSize && end-off <= findTOCWithin; off -= SectionAlign {
+		h := xxhash.New()
+		h.Write(data[off : end-SectionAlign])
+		for n := end - SectionAlign; n < end; n++ {
+			h.Write(data[n : n+1])
+			if h.Sum64() != want.Hash {
+				continue
+			}
+			toc, err := parseTOC(name, off, data[off:n+1])
+			return toc, err == nil
+		}
+	}
+	return nil, false
+}
+
+// Damage reads the whole segment and returns the stretches whose bytes are not
+// what was written: MiBs of a section with another checksum, or that the
+// operating system cannot read.
+func (s *Segment) Damage(ctx context.Context) (Damage, error) {
+	var out Damage
+	for i := range s.toc {
+		e := &s.toc[i]
+		for off := int64(0); off < e.Size; off += hashChunk {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			n := min(hashChunk, e.Size-off)
+			sum := e.Hash
+			if len(e.chunks) > 0 {
+				sum = e.chunks[off/hashChunk]
+			}
+			good := false
+			err := Guard(func() error {
+				good = xxhash.Sum64(s.data[e.Offset+off:e.Offset+off+n]) == sum
+				return nil
+			})
+			if err != nil || !good {
+				out = append(out, DamagedBytes{Section: e.Name, Offset: off, Size: n})
+			}
+		}
+	}
+	return out, nil
+}
+
+// DamagedBytes are bytes [Offset, Offset+Size) of a section.
+type DamagedBytes struct {
+	Section      string
+	Offset, Size int64
+}
+
+// Damage lists the damaged bytes of a segment.
+type Damage []DamagedBytes
+
+// Touches reports whether any of the bytes [off, off+n) of a section is damaged.
+func (d Damage) Touches(section string, off, n int64) bool {
+	for _, b := range d {
+		if b.Section == section && off < b.Offset+b.Size && b.Offset < off+n {
+			return true
+		}
+	}
+	return false
+}
+
 // Advise tells the kernel how a section will be read; "" means the whole
 // segment. It does nothing in memory. ErrNotFound when there is no such
 // section.

@@ -71,6 +71,7 @@ type SegmentWriter struct {
 	toc   []tocEntry
 	names map[string]int // section → place in toc
 	cur   *sectionWriter // open section, or nil
+	stop  func() error   // or nil
 	err   error
 }
 
@@ -143,13 +144,27 @@ func (s *SegmentWriter) done() {
 	s.err = errors.New("storage: segment writer used after its end")
 }
 
+// StopWhen makes the writer look at stop before each section, and before each
+// piece of about 256 KiB that goes to a file, and fail with the error it
+// returns: with a context's Err, what writes a segment ends when the context
+// does.
+func (s *SegmentWriter) StopWhen(stop func() error) { s.stop = stop }
+
+// stopped takes the error of stop for the writer's own.
+func (s *SegmentWriter) stopped() bool {
+	if s.err == nil && s.stop != nil {
+		s.err = s.stop()
+	}
+	return s.err != nil
+}
+
 // Section ends the section before and starts one called name, 1 to 255 bytes
 // and new in this segment. The writer it returns belongs to that section: it
 // fails once another has been started.
 func (s *SegmentWriter) Section(name string) (io.Writer, error) {
 	s.endSection()
 	switch {
-	case s.err != nil:
+	case s.stopped():
 	case name == "" || len(name) > maxSectionName:
 		s.err = Invalidf("section name %q: want 1 to %d bytes", name, maxSectionName)
 	default:
@@ -253,7 +268,7 @@ func (s *SegmentWriter) flush() {
 }
 
 func (s *SegmentWriter) writeOut(p []byte) {
-	if s.err != nil || len(p) == 0 {
+	if len(p) == 0 || s.stopped() {
 		return
 	}
 	n, err := s.w.Write(p)

@@ -88,6 +88,107 @@ func Replay(fs FS, dir string, from uint64, fn func(record []byte) error) (Repla
 	return report, err
 }
 
+// SalvageLogs gives every record it can find in the log files from and above
+// to fn, in the order they were appended, and tells lost of each stretch of
+// bytes between them that holds none. It is for logs that Replay calls
+// corrupt: of what stood in a lost stretch nothing is known. A file that
+// cannot be opened, or of a newer format, is lost as a whole. An error of fn
+// ends it.
+func SalvageLogs(fs FS, dir string, from uint64, fn func(record []byte) error, lost func(file string, off, n int64)) error {
+	logs, err := listLogs(fs, dir, from)
+	if err != nil {
+		return err
+	}
+	var readers []*walReader
+	defer func() {
+		for _, r := range readers {
+			r.close()
+		}
+	}()
+	for _, number := range logs {
+		path := filepath.Join(dir, WALName(number))
+		f, err := fs.Open(path)
+		if err != nil {
+			lost(path, 0, 0)
+			continue
+		}
+		r := &walReader{f: f, path: path, number: number, blockOff: -1, prevEnd: -1}
+		readers = append(readers, r)
+		if r.size, err = f.Size(); err == nil {
+			err = r.readHeader()
+		}
+		switch {
+		case errors.Is(err, ErrVersion):
+			lost(path, 0, r.size)
+			r.size = 0
+		case err != nil:
+			lost(path, 0, min(r.size, walHeaderSize))
+			r.prev, r.prevEnd = 0, -1
+		}
+	}
+	for i, r := range readers {
+		limit := r.size
+		if i+1 < len(readers) && readers[i+1].prev == r.number && readers[i+1].prevEnd >= walHeaderSize {
+			limit = min(limit, readers[i+1].prevEnd) // beyond it are the leavings of a crash
+		}
+		if err := r.salvage(limit, fn, lost); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// salvage gives the whole records below limit to fn.
+func (r *walReader) salvage(limit int64, fn func([]byte) error, lost func(string, int64, int64)) error {
+	var record []byte
+	open := false
+	good := int64(walHeaderSize) // everything before it was given out or told lost
+	tell := func(end int64) {
+		if end > good {
+			lost(r.path, good, end-good)
+		}
+	}
+	for off := good; off < limit; {
+		if left := walBlock - off%walBlock; left <= walFrameHeader {
+			if off += left; !open && good == off-left {
+				good = off
+			}
+			continue
+		}
+		fr, ok, err := r.frameAt(off)
+		if err == nil && !ok {
+			next := limit
+			err = r.scan(off, func(at int64, _ walFrame) bool { next = at; return false })
+			if err == nil {
+				off, open = min(next, limit), false
+				continue
+			}
+		}
+		if err != nil { // a block that cannot be read
+			off, open = off-off%walBlock+walBlock, false
+			continue
+		}
+		end := off + int64(walFrameHeader+len(fr.payload))
+		switch {
+		case fr.typ == frameFull || fr.typ == frameFirst:
+			tell(off)
+			good, open, record = off, true, record[:0]
+		case !open:
+			off = end // the rest of a record whose start is lost
+			continue
+		}
+		record = append(record, fr.payload...)
+		if off = end; fr.typ == frameFull || fr.typ == frameLast {
+			good, open = off, false
+			if err := fn(record); err != nil {
+				return err
+			}
+		}
+	}
+	tell(limit)
+	return nil
+}
+
 // listLogs returns the numbers of the log files from and above, ascending.
 func listLogs(fs FS, dir string, from uint64) ([]uint64, error) {
 	names, err := fs.List(dir)
