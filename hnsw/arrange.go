@@ -18,9 +18,10 @@ type dupGroup struct {
 	end   int
 }
 
-// group finds the duplicates, chooses the order of insertion and brings the
-// codes into it.
-func (b *builder) group() error {
+// group finds the duplicates and puts them at the end of b.row. The groups name
+// their nodes by input row until settle; the bitset returned has the rows that
+// are duplicates.
+func (b *builder) group() ([]uint64, error) {
 	n := len(b.docs)
 	sums := make([]uint64, n)
 	err := b.parallel(n, 256, func(_ *worker, i int) error {
@@ -28,7 +29,7 @@ func (b *builder) group() error {
 		return nil
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	order := make([]uint32, n)
 	for i := range order {
@@ -58,25 +59,25 @@ func (b *builder) group() error {
 		i = j
 	}
 	b.nodes = n - len(dups)
-	b.shuffle(dup)
 	copy(b.row[b.nodes:], dups)
-	rank := sumsAsRanks(sums, b.row)
+	return dup, nil
+}
+
+// settle turns the rows in b.groups into ranks and brings the codes into the
+// order of b.row, of which it returns the inverse.
+func (b *builder) settle() []uint32 {
+	rank := make([]uint32, len(b.row))
+	for r, i := range b.row {
+		rank[i] = uint32(r)
+	}
 	for i := range b.groups {
 		g := &b.groups[i]
-		g.rep = uint32(rank[g.rep])
+		g.rep = rank[g.rep]
 		g.first += b.nodes
 		g.end += b.nodes
 	}
 	b.permuteCodes()
-	return nil
-}
-
-// sumsAsRanks turns the memory of the sums into the inverse of row.
-func sumsAsRanks(sums []uint64, row []uint32) []uint64 {
-	for r, i := range row {
-		sums[i] = uint64(r)
-	}
-	return sums
+	return rank
 }
 
 // shuffle fills b.row with the input rows that are nodes, in an order drawn
@@ -89,7 +90,10 @@ func (b *builder) shuffle(dup []uint64) {
 			row = append(row, uint32(i))
 		}
 	}
-	state := b.o.Seed
+	shuffleRows(row, b.o.Seed)
+}
+
+func shuffleRows(row []uint32, state uint64) {
 	for i := len(row) - 1; i > 0; i-- {
 		state += 0x9E3779B97F4A7C15 // splitmix64
 		z := (state ^ state>>30) * 0xBF58476D1CE4E5B9
@@ -251,7 +255,11 @@ func (b *builder) attach(r uint32, seen []uint64) error {
 	b.codec.BindRow(&w.query, b.code(int(r)))
 	w.beam.reset(1)
 	for l := len(b.levels) - 1; l >= 0; l-- {
-		if err := b.descend(w, l, l == 0, b.nodes); err != nil {
+		ef := 1
+		if l == 0 {
+			ef = b.o.EfConstruction
+		}
+		if err := b.descend(w, l, ef); err != nil {
 			return err
 		}
 	}
@@ -276,11 +284,13 @@ func (b *builder) attach(r uint32, seen []uint64) error {
 		return nil
 	}
 	last := &lv.row(from)[lv.keep-1]
-	own := lv.row(r)
-	if deg := int(lv.degree[r]); deg < lv.keep {
+	own, deg := lv.row(r), int(lv.degree[r])
+	switch {
+	case slices.Contains(own[:deg], *last):
+	case deg < lv.keep:
 		own[deg] = *last
 		lv.setDegree(int(r), deg+1)
-	} else {
+	default:
 		own[lv.keep-1] = *last
 	}
 	*last = r

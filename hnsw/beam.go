@@ -2,6 +2,7 @@ package hnsw
 
 import (
 	"math"
+	"slices"
 
 	"github.com/quarrysearch/quarry/hnsw/quant"
 )
@@ -18,6 +19,12 @@ const expanded = 1
 
 func makeKey(d float32, id uint32) key {
 	return uint64(orderedBits(d))<<32 | uint64(id)<<1
+}
+
+// keyDistance is the distance in a key.
+func keyDistance(k key) float32 {
+	b := uint32(k >> 32)
+	return math.Float32frombits(b ^ (uint32(int32(^b)>>31) | 1<<31))
 }
 
 func keyID(k key) uint32 { return uint32(k) >> 1 }
@@ -41,6 +48,12 @@ func (b *beam) reset(capacity int) {
 		b.keys = make([]key, 0, capacity)
 	}
 	b.keys = b.keys[:0]
+	b.max = capacity
+}
+
+// resize changes the capacity and keeps the candidates, which are no more.
+func (b *beam) resize(capacity int) {
+	b.keys = slices.Grow(b.keys, max(capacity-len(b.keys), 0))
 	b.max = capacity
 }
 

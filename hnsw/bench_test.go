@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/quarrysearch/quarry/hnsw/quant"
 )
@@ -78,6 +79,53 @@ func BenchmarkBuild(b *testing.B) {
 		buildSections(b, Options{Dim: dim}, v, sequence(n))
 	}
 	b.ReportMetric(float64(n*b.N)/b.Elapsed().Seconds(), "vectors/s")
+}
+
+// BenchmarkMerge merges two halves of a set, then drops a tenth of the result,
+// and gives the time as a part of that of building the same, and recall@10 of a
+// beam of 32 of both. QUARRY_FVECS names a set as for BenchmarkSearch.
+func BenchmarkMerge(b *testing.B) {
+	base, queries, dim, _ := benchSet(b)
+	o := Options{Dim: dim}
+	queries = queries[:min(len(queries), 500*dim)]
+	inputs := split(b, o, base, 2, func(doc int) int { return doc % 2 })
+	whole := measureMerge(b, "halves", o, base, inputs(dropNone), dropNone, queries)
+	tenth := func(doc int) bool { return doc%10 == 3 }
+	m := sequence(len(base) / dim)
+	for i := range m {
+		if tenth(i) {
+			m[i] = none
+		}
+	}
+	measureMerge(b, "tenth-dropped", o, base, []MergeInput{{whole, m}}, tenth, queries)
+}
+
+func measureMerge(b *testing.B, name string, o Options, base []float32, in []MergeInput, drop func(int) bool, queries []float32) *Field {
+	n := len(base) / o.Dim
+	var kept []float32
+	var docs []uint32
+	for i := range n {
+		if !drop(i) {
+			kept, docs = append(kept, base[i*o.Dim:(i+1)*o.Dim]...), append(docs, uint32(i))
+		}
+	}
+	start := time.Now()
+	built := openSections(b, buildSections(b, o, kept, docs), uint32(n))
+	build := time.Since(start)
+	var merged *Field
+	b.Run(name, func(b *testing.B) {
+		for b.Loop() {
+			s, rep := mergeSections(b, o, in)
+			if rep.Rebuilt != "" {
+				b.Errorf("%+v", rep)
+			}
+			merged = openSections(b, s, uint32(n))
+		}
+		b.ReportMetric(b.Elapsed().Seconds()/float64(b.N)/build.Seconds(), "of-build")
+		b.ReportMetric(graphRecall(b, merged, queries, 32), "recall")
+		b.ReportMetric(graphRecall(b, built, queries, 32), "built-recall")
+	})
+	return merged
 }
 
 // BenchmarkCosts measures what costsOf models; BenchmarkSearch gives the walk.

@@ -28,7 +28,8 @@ type rowSource func(i int, tmp []float32) []float32
 // A vector that the metric refuses (not finite; zero under Cosine) is an
 // error that matches storage.ErrInvalid and names the doc. Besides its
 // arguments Build holds the codes and the links: per vector the codec's stride
-// plus 4·(M0+16) bytes, for M = 16 and 100 dimensions 320 bytes.
+// plus 4·(M0+16) bytes, and 4-bit rows if any: for M = 16 and 100 dimensions
+// 384 bytes.
 //
 // Time grows as n·log n with some 2·EfConstruction·M distances a vector.
 // ctx ends the build early with its error.
@@ -58,6 +59,22 @@ func Build(ctx context.Context, o Options, vectors []float32, docs []uint32, cre
 }
 
 func build(ctx context.Context, o Options, rows rowSource, docs []uint32, create Creator) error {
+	if err := checkDocs(docs); err != nil {
+		return err
+	}
+	b, err := newBuilder(ctx, o, rows, docs)
+	if err != nil {
+		return err
+	}
+	if !b.flat() {
+		if err := b.construct(); err != nil {
+			return err
+		}
+	}
+	return b.write(create)
+}
+
+func checkDocs(docs []uint32) error {
 	if len(docs) > MaxVectors {
 		return storage.Invalidf("%d vectors in one field: at most %d", len(docs), MaxVectors)
 	}
@@ -69,45 +86,51 @@ func build(ctx context.Context, o Options, rows rowSource, docs []uint32, create
 	if n := len(docs); n > 0 && docs[n-1] == none {
 		return storage.Invalidf("doc %d is out of range", docs[n-1])
 	}
-	b, err := newBuilder(ctx, o, rows, docs)
+	return nil
+}
+
+// construct makes the graph from nothing.
+func (b *builder) construct() error {
+	dup, err := b.group()
 	if err != nil {
 		return err
 	}
-	if b.flat() {
-		return b.write(create)
-	}
-	if err := b.group(); err != nil {
+	b.shuffle(dup)
+	b.settle()
+	b.makeLevels(nil)
+	held := b.heldOut()
+	if err := b.insertAll(0, []span{{0, b.nodes - held}}); err != nil {
 		return err
 	}
-	if err := b.insertAll(); err != nil {
-		return err
-	}
-	if err := b.arrange(); err != nil {
-		return err
-	}
-	return b.write(create)
+	b.built = b.measured
+	return b.arrange()
 }
 
 // A builder makes the graph of one field. While it works, a node is named by
-// its rank: its place in the order of insertion, a seeded shuffle. Level l
-// holds exactly the ranks below count(l) = ⌈n/M^l⌉, which gives every level
-// the share of nodes that the paper's exponential draw gives on average, and
-// lets one rank name a node on all its levels.
+// its rank: in a build its place in the order of insertion, a seeded shuffle.
+// Level l holds exactly the ranks below count(l) = ⌈n/M^l⌉, which gives every
+// level the share of nodes that the paper's exponential draw gives on average,
+// and lets one rank name a node on all its levels.
 type builder struct {
-	ctx     context.Context
-	o       Options
-	codec   quant.SQ8
-	rows    rowSource
-	docs    []uint32 // input row → doc
-	codes   []byte   // codes by rank (by input row until group)
-	row     []uint32 // rank → input row; graph nodes first, then duplicates
-	nodes   int      // graph nodes: ranks below it have links
-	groups  []dupGroup
-	levels  []level
-	ord     []uint32 // rank → ord
-	cal     calibration
-	workers []*worker
-	pairs   []uint64 // reverse edges of a batch, target<<32 | source
+	ctx      context.Context
+	o        Options
+	codec    quant.SQ8
+	rows     rowSource
+	docs     []uint32   // input row → doc
+	codes    []byte     // codes by rank (by input row until settle)
+	narrow   *quant.SQ4 // of the rows searched; nil when those are codes
+	stored   []byte     // their rows by rank
+	row      []uint32   // rank → input row; graph nodes first, then duplicates
+	nodes    int        // graph nodes: ranks below it have links
+	groups   []dupGroup
+	levels   []level
+	ord      []uint32 // rank → ord
+	cal      calibration
+	built    reference // what meta will say
+	measured reference // of this graph
+	old      *reuse    // the graphs of a merge's inputs, nil in a build
+	workers  []*worker
+	pairs    []uint64 // reverse edges of a batch, target<<32 | source
 }
 
 // A level is a linkTable under construction: rows have room for slack more
@@ -127,7 +150,12 @@ type worker struct {
 	passed []key // candidates that diversify passed over
 	vec    []float32
 	out    []uint32
+	gone   []uint32
+	gained []uint64 // links that heal added, target<<32 | source
 }
+
+// A span is the ranks lo..hi-1.
+type span struct{ lo, hi int }
 
 const (
 	linkSlack  = 16   // extra room in a row under construction
@@ -192,7 +220,8 @@ func (b *builder) parallel(n, grain int, fn func(w *worker, i int) error) error 
 			errs[t] = storage.Guard(func() error { work(t); return errs[t] })
 		})
 	}
-	work(0)
+	// Guarded too: a fault must not unwind past the others, who still read.
+	errs[0] = storage.Guard(func() error { work(0); return errs[0] })
 	wg.Wait()
 	for _, err := range errs {
 		if err != nil {
@@ -202,37 +231,45 @@ func (b *builder) parallel(n, grain int, fn func(w *worker, i int) error) error 
 	return b.ctx.Err()
 }
 
-// insertAll links every node. A batch never exceeds what is linked already,
-// so early nodes meet a graph that is no staler than late ones do.
-func (b *builder) insertAll() error {
-	b.makeLevels()
-	held := b.heldOut()
-	for start := 0; start < b.nodes; {
-		size := min(max(start, firstBatch), batchMax, b.nodes-start)
-		if start < b.nodes-held && start+size > b.nodes-held {
-			size = b.nodes - held - start
-		}
-		if held > 0 && start == b.nodes-held {
-			if err := b.calibrate(start); err != nil {
+// insertAll links the nodes of the spans, on top of the linked ones there are,
+// then calibrates with what is left, the last ranks, and links those. A batch
+// never exceeds what is linked already, so early nodes meet a graph that is no
+// staler than late ones do.
+func (b *builder) insertAll(linked int, spans []span) error {
+	for _, s := range spans {
+		for lo := s.lo; lo < s.hi; {
+			hi := min(lo+min(max(linked, firstBatch), batchMax), s.hi)
+			if err := b.insertBatch(lo, hi); err != nil {
 				return err
 			}
-		}
-		if err := b.insertBatch(start, start+size); err != nil {
-			return err
-		}
-		start += size
-		if b.o.Progress != nil {
-			b.o.Progress(start, b.nodes)
+			linked += hi - lo
+			lo = hi
+			if b.o.Progress != nil {
+				b.o.Progress(linked, b.nodes)
+			}
 		}
 	}
-	return nil
+	if linked == b.nodes {
+		return nil
+	}
+	if err := b.calibrate(linked); err != nil {
+		return err
+	}
+	return b.insertAll(linked, []span{{linked, b.nodes}})
 }
 
-func (b *builder) makeLevels() {
-	for count := b.nodes; ; count = (count + b.o.M - 1) / b.o.M {
-		keep := b.o.M
-		if len(b.levels) == 0 {
+// makeLevels makes the tables of all levels. counts, if given, are the nodes
+// of level 1, 2, …, else level l has ⌈n/M^l⌉.
+func (b *builder) makeLevels(counts []int) {
+	if counts == nil {
+		counts = levelCounts(b.nodes, b.o.M)
+	}
+	for l := range len(counts) + 1 {
+		keep, count := b.o.M, b.nodes
+		if l == 0 {
 			keep *= 2
+		} else {
+			count = counts[l-1]
 		}
 		stride := keep + linkSlack
 		links := make([]uint32, count*stride)
@@ -244,10 +281,17 @@ func (b *builder) makeLevels() {
 		for i := 0; i < len(links); i += stride {
 			links[i] = none
 		}
-		if count <= b.o.M {
-			return
-		}
 	}
+}
+
+// levelCounts is the number of nodes that level 1, 2, … of n nodes have.
+func levelCounts(n, m int) []int {
+	var counts []int
+	for n > m {
+		n = (n + m - 1) / m
+		counts = append(counts, n)
+	}
+	return counts
 }
 
 // insertBatch links the nodes lo..hi-1: first each one's own links, found in

@@ -184,6 +184,19 @@ func TestAllEqual(t *testing.T) {
 	}
 }
 
+// A node attached at the end of a build may link already to what it takes over.
+// Far vectors in one direction give many such nodes.
+func TestAttachOnce(t *testing.T) {
+	rng := rand.New(rand.NewPCG(81, 82))
+	const n, dim = 4500, 64
+	v := gaussian(rng, n, dim)
+	v[0] = 400
+	f := buildField(t, Options{Dim: dim, Metric: quant.L2, GraphMin: 1, EfConstruction: 30, M: 8, Bits: 8}, v)
+	if err := f.Verify(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestSizes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	for _, n := range []int{0, 1, 2, 3, 16, 17, 40, 300} {
@@ -339,7 +352,7 @@ func TestMerge(t *testing.T) {
 		}
 	}
 	merged := sections{}
-	if err := Merge(context.Background(), o, inputs, merged.create); err != nil {
+	if _, err := Merge(context.Background(), o, inputs, merged.create); err != nil {
 		t.Fatal(err)
 	}
 	f := openSections(t, merged, n)
@@ -378,7 +391,7 @@ func TestMerge(t *testing.T) {
 	if _, ok := f.Ord(5); ok {
 		t.Error("dropped doc is there")
 	}
-	if err := Merge(context.Background(), Options{Dim: 3}, inputs, merged.create); !errors.Is(err, storage.ErrInvalid) {
+	if _, err := Merge(context.Background(), Options{Dim: 3}, inputs, merged.create); !errors.Is(err, storage.ErrInvalid) {
 		t.Errorf("wrong dimension: %v", err)
 	}
 }
@@ -393,7 +406,7 @@ func TestA02Emptied(t *testing.T) {
 		full := buildField(t, o, v)
 		empty := sections{}
 		drop := bytes8(none)
-		if err := Merge(context.Background(), o, []MergeInput{{full, drop}}, empty.create); err != nil {
+		if _, err := Merge(context.Background(), o, []MergeInput{{full, drop}}, empty.create); err != nil {
 			t.Fatal(err)
 		}
 		f := openSections(t, empty, 8)
@@ -401,7 +414,7 @@ func TestA02Emptied(t *testing.T) {
 			t.Fatalf("empty: %v %v", got, err)
 		}
 		again := sections{}
-		if err := Merge(context.Background(), o, []MergeInput{{f, drop}, {full, sequence(8)}}, again.create); err != nil {
+		if _, err := Merge(context.Background(), o, []MergeInput{{f, drop}, {full, sequence(8)}}, again.create); err != nil {
 			t.Fatal(err)
 		}
 		f = openSections(t, again, 8)

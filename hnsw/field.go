@@ -13,7 +13,7 @@ import (
 // any number of goroutines may search it, each with its own Scratch.
 type Field struct {
 	meta
-	codec    quant.SQ8
+	codec    codec
 	codes    []byte
 	raw      []float32
 	base     linkTable   // level 0
@@ -25,8 +25,24 @@ type Field struct {
 	docCount uint32
 }
 
+// A codec is quant.SQ8 or quant.SQ4.
+type codec interface {
+	Stride() int
+	Encode(dst []byte, v []float32)
+	Bind(q *quant.Query, v []float32)
+}
+
+func newCodec(m *meta) codec {
+	if m.bits == 4 {
+		c := quant.NewSQ4(m.dim, m.metric)
+		return &c
+	}
+	c := quant.NewSQ8(m.dim, m.metric)
+	return &c
+}
+
 func unknownVersion(v byte) error {
-	return fmt.Errorf("%w: vector field has version %d, this build reads %d", storage.ErrVersion, v, version)
+	return fmt.Errorf("%w: vector field has version %d, this build reads %d to %d", storage.ErrVersion, v, version1, version)
 }
 
 // Open opens a field whose docs lie below docCount. It reads meta and compares
@@ -43,7 +59,7 @@ func Open(section func(name string) ([]byte, bool), docCount uint32) (*Field, er
 	if err != nil {
 		return nil, err
 	}
-	f := &Field{meta: *m, codec: quant.NewSQ8(m.dim, m.metric), docCount: docCount}
+	f := &Field{meta: *m, codec: newCodec(m), docCount: docCount}
 	if f.n > int(docCount) {
 		return nil, storage.Corruptf(sectionMeta, 0, "%d vectors for %d docs", f.n, docCount)
 	}
@@ -159,14 +175,16 @@ type Info struct {
 	M, M0, EfConstruction  int
 	Levels                 []int // nodes of level 1, 2, …
 	Oversample             float32
+	Bits                   int // of a component of a code, 8 or 4
 	CodeBytes              int // bytes of a code row
 	HotBytes               int // bytes a vector that a walk touches: code and links of level 0
 	Curve                  []CurvePoint
 }
 
-// A CurvePoint is one calibrated width of the beam.
+// A CurvePoint is one calibrated rule of a walk.
 type CurvePoint struct {
-	Ef        int
+	Ef        int     // see Params.Ef
+	Slack     float32 // candidates farther than (1+Slack)·d of the k-th are not expanded; −1 in old files: all of a beam of Ef are
 	Recall    float32 // recall@10
 	Distances float32 // mean distances a search
 }
@@ -176,13 +194,13 @@ func (f *Field) Info() Info {
 	in := Info{
 		Vectors: f.n, Nodes: f.nodes, Groups: f.groupCount, Dim: f.dim, Metric: f.metric,
 		Graph: f.graph, M: f.m, M0: f.m0, EfConstruction: f.efc, Levels: slices.Clone(f.counts),
-		Oversample: f.cal.oversample, CodeBytes: f.codec.Stride(), HotBytes: f.codec.Stride(),
+		Oversample: f.cal.oversample, Bits: f.bits, CodeBytes: f.codec.Stride(), HotBytes: f.codec.Stride(),
 	}
 	if f.graph {
 		in.HotBytes += 4 * f.m0
 	}
 	for _, p := range f.cal.curve {
-		in.Curve = append(in.Curve, CurvePoint{Ef: int(p.ef), Recall: p.recall, Distances: p.distances})
+		in.Curve = append(in.Curve, CurvePoint{Ef: int(p.ef), Slack: p.slack, Recall: p.recall, Distances: p.distances})
 	}
 	return in
 }

@@ -1,6 +1,7 @@
 package hnsw
 
 import (
+	"math"
 	"math/bits"
 
 	"github.com/RoaringBitmap/roaring/v2"
@@ -75,11 +76,12 @@ func maskTail(words []uint64, n int) []uint64 {
 
 // SearchFiltered finds the K nearest vectors among those whose ord is in
 // accept (AcceptDocs makes it; tombstoned docs are simply not in it). It
-// returns min(K, accepted) of them, always: by the exact scan over the accepted
-// rows when that is estimated to be cheaper than a walk, else by a walk that
-// passes rejected nodes but returns accepted ones only, and that is abandoned
-// for the scan once it has cost as much, so it never costs twice the scan.
-// Bits past Len are ignored. Order and errors are those of Search.
+// returns min(K, accepted) of them, always, by what is estimated to be cheapest:
+// the exact scan over the accepted rows, a walk that passes rejected nodes but
+// keeps accepted ones only, or a walk over accepted nodes that looks through
+// the rejected ones between them. A walk that has cost as much as the scan is
+// given up for it, so no search costs twice the scan. Bits past Len are
+// ignored. Order and errors are those of Search.
 func (f *Field) SearchFiltered(q []float32, p Params, accept []uint64, s *Scratch, dst []Neighbor) ([]Neighbor, Stats, error) {
 	if err := f.bind(q, p, s); err != nil {
 		return dst, Stats{}, err
@@ -98,57 +100,216 @@ func (f *Field) SearchFiltered(q []float32, p Params, accept []uint64, s *Scratc
 	if matches == 0 {
 		return dst, Stats{}, nil
 	}
-	wide := min(f.rescoring(p), matches)
-	exact, walk := f.exactCost(matches)
-	if !f.graph || matches <= wide {
-		return f.scanAccepted(p, accept, matches, wide, s, dst, Stats{Plan: PlanFlat})
-	}
-	share := float64(matches) / float64(f.n)
-	ef := f.efOf(p, wide)
-	reach := min(max(int(float64(ef)/share), ef), f.nodes)
-	if f.cal.cost(reach)*walk >= exact {
-		return f.scanAccepted(p, accept, matches, wide, s, dst, Stats{Plan: PlanFlat})
-	}
-	return f.walkAccepted(p, accept, matches, wide, ef, reach, s, dst)
+	return f.filtered(p, accept, s, dst, f.choose(p, matches), PlanNone)
 }
 
-// walkAccepted is SearchFiltered by the graph: a beam of 2·reach steers, ef
-// accepted nodes are kept.
-func (f *Field) walkAccepted(p Params, accept []uint64, matches, wide, ef, reach int, s *Scratch, dst []Neighbor) ([]Neighbor, Stats, error) {
-	w := f.newWalk(p, ef)
-	exact, cost := f.exactCost(matches)
-	w.budget = int(exact / cost)
-	w.wide = ef
+// A route is how a filtered search is to be done, and what the ways to do it
+// are estimated to cost. It depends on counts and on what is written in the
+// field alone: equal filters have equal plans, however they are written.
+type route struct {
+	plan    Plan // PlanFlat, PlanGraph or PlanTwoHop; of choose, PlanFlat or any other
+	matches int
+	share   float64 // of the field's vectors that are accepted
+	wide    int     // candidates to rescore
+	rule    beamRule
+	reach   int     // beam of a walk that passes rejected nodes
+	wider   float64 // than rule says, a walk over accepted nodes must be
+	detour  bool    // the nearest accepted nodes lie behind rejected ones
+	costs   Estimates
+}
+
+// choose says whether a walk among so many accepted vectors can be worth a look
+// at the place where it would begin.
+func (f *Field) choose(p Params, matches int) route {
+	r := route{matches: matches, wide: min(f.rescoring(p), matches), share: float64(matches) / float64(f.n)}
+	c := costsOf(f.codec.Stride())
+	r.costs.Scan = min(float64(matches)*c.gather, float64(f.n)*c.scan)
+	r.plan = PlanFlat
+	if !f.graph {
+		return r
+	}
+	r.rule = f.ruleOf(p, r.wide)
+	// The calibration knows no filter: a walk with one gets some more to go on.
+	r.rule.ef = min(max(r.rule.ef, r.wide), f.nodes)
+	r.weigh(f, r.share)
+	r.plan = PlanFlat
+	if matches > r.wide && r.costs.Scan > worthLooking*f.cal.cost(r.rule.ef)*c.walk {
+		r.plan = PlanGraph
+	}
+	return r
+}
+
+// weigh chooses the plan when local is the accepted share of the vectors around
+// the query. Where it is lower than among all, the nearest accepted ones lie
+// behind many rejected ones: a walk through these is not weighed, for it drowns
+// in them, and one over accepted nodes gets there by detours, so its beam must
+// be wider. Few links between accepted nodes, as in a small share, ask for the
+// same.
+func (r *route) weigh(f *Field, local float64) {
+	c, m0, ef := costsOf(f.codec.Stride()), float64(f.m0), float64(r.rule.ef)
+	local = min(max(local, 1e-4), 1)
+	r.reach = min(max(int(ef/math.Sqrt(local*r.share)), r.rule.ef), f.nodes)
+	near := min(max(int(ef/local), r.rule.ef), f.nodes)
+	r.costs.Graph = 0
+	if local >= graphLocal*r.share {
+		r.costs.Graph = f.cal.cost(near) * c.walk
+	}
+	around := max(local, r.share)
+	scored := 1.25 * m0 * math.Pow(min(2*around, 1), 0.42) // measured, a turn
+	detour := min(max(r.share*r.share/(local*local), 1), twoHopWidest)
+	r.detour = detour >= 2
+	r.wider = detour * max(sparseLinks*m0/scored, 1)
+	r.costs.TwoHop = (ef*r.wider + 4) * (scored*c.walk + (1-around)*m0*c.look)
+	r.plan = PlanFlat
+	best := r.costs.Scan
+	if r.costs.Graph > 0 && r.costs.Graph < best {
+		r.plan, best = PlanGraph, r.costs.Graph
+	}
+	if r.costs.TwoHop < best {
+		r.plan = PlanTwoHop
+	}
+}
+
+// filtered is SearchFiltered by a route, or by forced when it is not PlanNone:
+// then nothing is given up.
+func (f *Field) filtered(p Params, accept []uint64, s *Scratch, dst []Neighbor, r route, forced Plan) ([]Neighbor, Stats, error) {
+	w := f.newWalk(p, r.rule)
+	w.stats = Stats{Plan: PlanFlat, Matches: r.matches, Estimates: r.costs}
+	scan := r.plan == PlanFlat
+	if forced != PlanNone {
+		scan = forced == PlanFlat
+	}
+	if scan {
+		return f.scanAccepted(p, accept, r.matches, r.wide, s, dst, w.stats)
+	}
 	var err error
 	if w.accept, err = f.widen(accept, s); err != nil {
 		return dst, w.stats, err
 	}
-	if err := f.descend(&w, s, 2*reach); err != nil {
+	if err := f.descend(&w, s, 1); err != nil {
 		return dst, w.stats, err
 	}
-	if err := w.run(s); err != nil {
+	local, err := f.localShare(&w, keyID(s.beam.keys[0]), r.share)
+	if err != nil {
+		return dst, w.stats, err
+	}
+	r.weigh(f, local)
+	w.stats.Estimates, w.stats.Plan = r.costs, r.plan
+	budget := r.costs.Scan
+	if forced != PlanNone {
+		w.stats.Plan, budget = forced, math.Inf(1)
+	}
+	if w.stats.Plan == PlanFlat {
+		return f.scanAccepted(p, accept, r.matches, r.wide, s, dst, w.stats)
+	}
+	found, err := f.walkAccepted(&w, s, r, p.K, budget)
+	if err != nil {
 		return dst, w.stats, err
 	}
 	if !w.over {
-		top, err := f.expandGroups(s, s.results.keys, wide, accept)
+		top, err := f.expandGroups(s, found, r.wide, accept)
 		if err != nil {
 			return dst, w.stats, err
 		}
-		if len(top) >= min(p.K, matches) {
+		if len(top) >= min(p.K, r.matches) {
 			dst, err = f.rescore(s, top, p.K, &w.stats, dst)
 			return dst, w.stats, err
 		}
 	}
 	w.stats.Plan = PlanAbandoned
-	return f.scanAccepted(p, accept, matches, wide, s, dst, w.stats)
+	return f.scanAccepted(p, accept, r.matches, r.wide, s, dst, w.stats)
 }
 
-// exactCost is the cost of the scan over so many accepted rows, and that of
-// one distance of a walk.
-func (f *Field) exactCost(matches int) (exact, walk float64) {
-	c := costsOf(f.codec.Stride())
-	return min(float64(matches)*c.gather, float64(f.n)*c.scan), c.walk
+// localShare is the accepted share of the nodes within two links of one, drawn
+// to the share among all as far as the sample is small. It costs about as much
+// as a turn of a walk.
+func (f *Field) localShare(w *walk, node uint32, share float64) (float64, error) {
+	seen, accepted := 0, 0
+	count := func(id uint32) error {
+		for _, to := range f.base.row(id) {
+			if int(to) >= f.nodes {
+				if to == none {
+					break
+				}
+				return w.badLink(id, to, f.nodes)
+			}
+			seen++
+			accepted += int(w.accept[to/64] >> (to % 64) & 1)
+		}
+		return nil
+	}
+	for _, to := range f.base.row(node) {
+		if int(to) < f.nodes {
+			w.prefetch(to)
+		}
+	}
+	if err := count(node); err != nil {
+		return 0, err
+	}
+	for _, to := range f.base.row(node) {
+		if to == none {
+			break
+		}
+		if err := count(to); err != nil {
+			return 0, err
+		}
+	}
+	return (float64(accepted) + localPrior*share) / (float64(seen) + localPrior), nil
 }
+
+// walkAccepted walks from the entry point that s.beam holds and returns the
+// nearest nodes it found, accepted or with an accepted duplicate but for the
+// entry point.
+func (f *Field) walkAccepted(w *walk, s *Scratch, r route, k int, budget float64) ([]key, error) {
+	c := costsOf(f.codec.Stride())
+	w.budget = int(min(budget/c.walk, math.MaxInt32))
+	if w.stats.Plan == PlanGraph {
+		w.wide = r.rule.capacity()
+		s.beam.resize(2 * r.reach)
+		err := w.runFiltered(s)
+		return s.results.keys, err
+	}
+	rule := r.rule
+	if r.wider > 1 {
+		// A rule for about as many turns: stopping by distance is safe only where
+		// the way to the nearest goes straight.
+		rule = f.cal.ruleOf(min(int(float64(rule.ef)*r.wider), f.nodes))
+		if r.detour {
+			rule.slack = noSlack
+		}
+		w.stopBy(rule, k, f.cal.unit)
+		w.stats.Ef = rule.ef
+	}
+	s.beam.resize(min(rule.capacity(), f.nodes))
+	f.sow(w, s)
+	err := w.runTwoHop(s, c.look/c.walk)
+	return s.beam.keys, err
+}
+
+const (
+	// worthLooking is how many times the cost of an unfiltered walk a scan must
+	// cost for a filtered search to look further: the look costs a fifth of it.
+	worthLooking = 2.5
+	// graphLocal is the part of the share among all that the local one must
+	// reach for a walk that passes rejected nodes.
+	graphLocal = 0.75
+	// sparseLinks is the number of accepted nodes scored in a turn, as a part of
+	// M0, below which a walk over accepted nodes must be wider.
+	sparseLinks = 1
+	// localPrior is the weight, in nodes, of the share among all in localShare.
+	localPrior = 8
+	// twoHopWidest is how much wider than unfiltered the beam of a two-hop walk
+	// gets at most where the accepted nodes are far: with 16, recall was 0.92 to
+	// 0.98 for filters that reject the half of the field around the query.
+	twoHopWidest = 32
+	// twoHopMost is the number of accepted nodes that one turn of a two-hop walk
+	// scores at most.
+	twoHopMost = 64
+	// twoHopSeeds is the number of accepted nodes, spread over the field, that a
+	// two-hop walk begins with beside the entry point: the accepted ones may lie
+	// in several places, or far from the query.
+	twoHopSeeds = 16
+)
 
 // widen adds to accept the nodes that have an accepted duplicate: the walk
 // must take them as results, expandGroups then drops the node itself.
@@ -191,6 +352,109 @@ func anyBit(words []uint64, lo, hi int) bool {
 	return false
 }
 
+// sow adds accepted nodes from all over the field to the beam of a walk.
+func (f *Field) sow(w *walk, s *Scratch) {
+	words := (f.nodes + 63) / 64
+	s.grow(max(twoHopSeeds, f.m0))
+	m, from := 0, 0
+	for i := range twoHopSeeds {
+		for from = max(from, i*words/twoHopSeeds); from < words; from++ {
+			if w.accept[from] == 0 {
+				continue
+			}
+			id := uint32(from*64 + bits.TrailingZeros64(w.accept[from]))
+			from++
+			if int(id) < f.nodes && s.visited.marks[id] != s.visited.version {
+				s.visited.marks[id] = s.visited.version
+				s.ids[m] = id
+				m++
+			}
+			break
+		}
+	}
+	s.query.Distances(f.codes, s.ids[:m], s.dists)
+	w.stats.Distances += m
+	w.admit(&s.beam, s.ids[:m], s.dists[:m])
+}
+
+// runTwoHop is run over accepted nodes alone. A rejected neighbor is not scored
+// but its own neighbors are taken for it: reading its links costs less than its
+// code and a turn of its own.
+func (w *walk) runTwoHop(s *Scratch, lookCost float64) error {
+	b := &s.beam
+	s.grow(twoHopMost + w.table.stride)
+	next, looked := 0, 0
+	for {
+		for next < len(b.keys) && b.keys[next]&expanded != 0 {
+			next++
+		}
+		if next == len(b.keys) || b.keys[next] > w.limit(b) {
+			return nil
+		}
+		if float64(w.stats.Distances)+float64(looked)*lookCost > float64(w.budget) {
+			w.over = true
+			return nil
+		}
+		id := keyID(b.keys[next])
+		b.keys[next] |= expanded
+		m, rows, err := w.hopTwo(s, id)
+		if err != nil {
+			return err
+		}
+		looked += rows
+		ids, dists := s.ids[:m], s.dists[:m]
+		s.query.Distances(w.codes, ids, dists)
+		w.stats.Distances += m
+		next = min(next, w.admit(b, ids, dists))
+	}
+}
+
+// hopTwo marks the accepted unvisited nodes within two links of a node and puts
+// them into s.ids; it returns their number and that of the rows read.
+func (w *walk) hopTwo(s *Scratch, id uint32) (m, rows int, err error) {
+	if m, err = w.hop(s, id, 0); err != nil {
+		return 0, 0, err
+	}
+	w.stats.Visited += m
+	var through [2 * maxM]uint32
+	kept, n := 0, 0
+	for _, to := range s.ids[:m] {
+		if w.accept[to/64]>>(to%64)&1 == 1 {
+			s.ids[kept] = to
+			kept++
+			continue
+		}
+		through[n] = to
+		w.prefetch(to)
+		n++
+	}
+	marks, version := s.visited.marks, s.visited.version
+	for i, mid := range through[:n] {
+		if kept >= twoHopMost {
+			return kept, i, nil
+		}
+		for _, to := range w.table.row(mid) {
+			if int(to) >= len(marks) {
+				if to == none {
+					break
+				}
+				return 0, 0, w.badLink(mid, to, len(marks))
+			}
+			if w.accept[to/64]>>(to%64)&1 == 0 || marks[to] == version {
+				continue
+			}
+			marks[to] = version
+			s.ids[kept] = to
+			kept++
+		}
+	}
+	return kept, n, nil
+}
+
+func (w *walk) badLink(id, to uint32, n int) error {
+	return storage.Corruptf(sectionLinks0, int64(id)*int64(w.table.stride)*4, "node %d links to %d of %d", id, to, n)
+}
+
 // runFiltered is run with two beams: s.beam steers, over accepted and rejected
 // nodes alike, s.results keeps the nearest accepted ones. It ends when the
 // next node to expand is farther than all of a full s.results.
@@ -203,7 +467,7 @@ func (w *walk) runFiltered(s *Scratch) error {
 	}
 	next := 0
 	for {
-		if next < len(b.keys) && b.keys[next] > res.bound() {
+		if next < len(b.keys) && b.keys[next] > w.limit(res) {
 			return nil
 		}
 		if w.stats.Distances > w.budget {
@@ -221,7 +485,7 @@ func (w *walk) runFiltered(s *Scratch) error {
 		s.query.Distances(w.codes, ids, dists)
 		for i, d := range dists {
 			k := makeKey(d, ids[i])
-			if k >= res.bound() {
+			if k >= w.limit(res) {
 				continue
 			}
 			w.take(res, k)

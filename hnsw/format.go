@@ -1,7 +1,9 @@
 package hnsw
 
 import (
+	"bufio"
 	"math"
+	"slices"
 	"unsafe"
 
 	"github.com/quarrysearch/quarry/hnsw/quant"
@@ -23,11 +25,15 @@ const (
 // Versions of the format, newest last; numbers are never used again.
 const (
 	version1 = 1 // 8-bit codes, fixed-stride links
-	version  = version1
+	version2 = 2 // calibration of walks that stop by distance; the reference of merges
+	version  = version2
 )
 
-// codecSQ8 is the number of quant.SQ8 in meta; no other exists yet.
-const codecSQ8 = 1
+// Numbers of the codecs in meta.
+const (
+	codecSQ8 = 1
+	codecSQ4 = 2 // from version 2 on
+)
 
 // How a doc's ord is found.
 const (
@@ -45,6 +51,7 @@ type meta struct {
 	nodes      int // vectors that are graph nodes; the others are duplicates
 	groupCount int // groups of duplicates
 	metric     quant.Metric
+	bits       int // of a code, 8 or 4
 	seed       uint64
 	graph      bool
 	m, m0      int
@@ -53,10 +60,15 @@ type meta struct {
 	ordsKind   int   // ordsAscending, ordsDense or ordsSorted
 	dense      int   // entries of a dense ords
 	cal        calibration
+	built      reference
 }
 
 func (m *meta) append(b []byte) []byte {
-	b = append(b, version, codecSQ8, byte(m.metric), byte(m.ordsKind))
+	codec := byte(codecSQ8)
+	if m.bits == 4 {
+		codec = codecSQ4
+	}
+	b = append(b, version, codec, byte(m.metric), byte(m.ordsKind))
 	b = storage.AppendU64(b, m.seed)
 	for _, v := range []int{m.dim, m.n, m.nodes, m.groupCount, m.dense, m.m, m.m0, m.efc} {
 		b = storage.AppendUvarint(b, uint64(v))
@@ -69,26 +81,31 @@ func (m *meta) append(b []byte) []byte {
 			b = storage.AppendUvarint(b, uint64(c))
 		}
 	}
-	b = storage.AppendF32(b, m.cal.oversample)
+	b = storage.AppendF32(storage.AppendF32(b, m.cal.oversample), m.cal.unit)
 	b = storage.AppendUvarint(b, uint64(len(m.cal.curve)))
 	for _, p := range m.cal.curve {
 		b = storage.AppendUvarint(b, uint64(p.ef))
-		b = storage.AppendF32(storage.AppendF32(b, p.recall), p.distances)
+		b = storage.AppendF32(storage.AppendF32(storage.AppendF32(b, p.slack), p.recall), p.distances)
 	}
-	return b
+	b = storage.AppendUvarint(b, uint64(m.built.nodes))
+	return storage.AppendF32(b, m.built.recall)
 }
 
 // decodeMeta reads meta and checks each value against its range and the
 // others, so that sizes computed from it cannot overflow.
 func decodeMeta(data []byte) (*meta, error) {
 	d := storage.NewDecoder(sectionMeta, 0, data)
-	if v := d.Byte(); d.Err() == nil && v != version {
+	v := d.Byte()
+	if d.Err() == nil && v != version1 && v != version2 {
 		return nil, unknownVersion(v)
 	}
-	if c := d.Byte(); c != codecSQ8 {
+	bits := 8
+	if c := d.Byte(); c == codecSQ4 && v >= version2 {
+		bits = 4
+	} else if c != codecSQ8 {
 		d.Fail("codec %d is unknown", c)
 	}
-	m := &meta{metric: quant.Metric(d.Byte()), ordsKind: int(d.Byte()), seed: d.U64()}
+	m := &meta{bits: bits, metric: quant.Metric(d.Byte()), ordsKind: int(d.Byte()), seed: d.U64()}
 	if !m.metric.Valid() {
 		d.Fail("metric %d is unknown", m.metric)
 	}
@@ -116,7 +133,15 @@ func decodeMeta(data []byte) (*meta, error) {
 	if m.ordsKind > ordsSorted || m.dense != 0 && m.ordsKind != ordsDense {
 		d.Fail("ords of kind %d", m.ordsKind)
 	}
-	m.cal.decode(d)
+	m.cal.decode(d, v)
+	if v == version1 {
+		m.built = m.cal.reference(m.nodes)
+	} else {
+		m.built = reference{nodes: ranged("reference count", 0, MaxVectors), recall: d.F32()}
+		if !(m.built.recall >= 0 && m.built.recall <= 1) {
+			d.Fail("reference recall %v is not in 0..1", m.built.recall)
+		}
+	}
 	d.End()
 	return m, d.Err()
 }
@@ -135,15 +160,29 @@ func (m *meta) decodeLevels(d *storage.Decoder, ranged func(string, int, int) in
 	}
 }
 
-func (c *calibration) decode(d *storage.Decoder) {
+func (c *calibration) decode(d *storage.Decoder, v byte) {
 	c.oversample = d.F32()
 	if !(c.oversample >= 1 && c.oversample <= 1000) {
 		d.Fail("oversample %v is not in 1..1000", c.oversample)
 	}
-	n := d.Count(9)
+	size := 9 // of a point, at least
+	if v >= version2 {
+		c.unit = d.F32()
+		size = 13
+	}
+	if !(c.unit >= 0 && c.unit <= math.MaxFloat32) {
+		d.Fail("unit %v of the slack", c.unit)
+	}
+	n := d.Count(size)
 	prev := uint32(0)
 	for range n {
-		p := curvePoint{ef: uint32(min(d.Uvarint(), maxEf+1)), recall: d.F32(), distances: d.F32()}
+		p := curvePoint{ef: uint32(min(d.Uvarint(), maxEf+1)), slack: noSlack}
+		if v >= version2 {
+			if p.slack = d.F32(); !(p.slack >= 0 && p.slack <= 1000) {
+				d.Fail("slack %v is not in 0..1000", p.slack)
+			}
+		}
+		p.recall, p.distances = d.F32(), d.F32()
 		if p.ef <= prev || p.ef > maxEf || !(p.recall >= 0 && p.recall <= 1) || !(p.distances >= 0 && p.distances < 1e12) {
 			d.Fail("calibration point {%d %v %v}", p.ef, p.recall, p.distances)
 			return
@@ -177,4 +216,151 @@ func asBytes[T uint32 | float32](v []T) []byte {
 		return nil
 	}
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(v))), 4*len(v))
+}
+
+// writeBuffer is the size of the writes handed to a section.
+const writeBuffer = 1 << 18
+
+// write writes every section. Rows are put into ord order on the way out, so
+// no second copy of them is made.
+func (b *builder) write(create Creator) error {
+	n := len(b.docs)
+	byOrd := b.row // ord → rank
+	if b.ord != nil {
+		byOrd = make([]uint32, n)
+		for r, ord := range b.ord {
+			byOrd[ord] = uint32(r)
+		}
+	}
+	if b.o.Bits == 4 && b.narrow == nil { // no calibration has made them
+		if err := b.encodeNarrow(); err != nil {
+			return err
+		}
+	}
+	m := b.meta()
+	if err := writeSection(create, sectionMeta, func(w *bufio.Writer) { w.Write(m.append(nil)) }); err != nil {
+		return err
+	}
+	if err := writeSection(create, sectionCodes, func(w *bufio.Writer) {
+		for _, r := range byOrd {
+			w.Write(b.storedRow(int(r)))
+		}
+	}); err != nil {
+		return err
+	}
+	tmp := b.workers[0].vec
+	if err := writeSection(create, sectionRaw, func(w *bufio.Writer) {
+		for _, r := range byOrd {
+			w.Write(asBytes(b.rows(int(b.row[r]), tmp)))
+		}
+	}); err != nil {
+		return err
+	}
+	if err := b.ctx.Err(); err != nil {
+		return err
+	}
+	if m.graph {
+		if err := b.writeGraph(create, byOrd); err != nil {
+			return err
+		}
+	}
+	return b.writeDocs(create, byOrd, m)
+}
+
+func writeSection(create Creator, name string, fill func(w *bufio.Writer)) error {
+	out, err := create(name)
+	if err != nil {
+		return err
+	}
+	w := bufio.NewWriterSize(out, writeBuffer)
+	fill(w)
+	return w.Flush() // a bufio.Writer keeps its first error
+}
+
+func (b *builder) meta() *meta {
+	m := &meta{
+		dim: b.o.Dim, n: len(b.docs), nodes: b.nodes, groupCount: len(b.groups),
+		metric: b.o.Metric, bits: 8, seed: b.o.Seed, graph: !b.flat(),
+		m: b.o.M, m0: 2 * b.o.M, efc: b.o.EfConstruction, cal: b.cal, built: b.built,
+	}
+	if b.narrow != nil {
+		m.bits = 4
+	}
+	if m.graph {
+		for _, lv := range b.levels[1:] {
+			m.counts = append(m.counts, lv.n)
+		}
+		m.ordsKind = ordsSorted
+		if span := int(b.docs[m.n-1]) + 1; span <= 2*m.n {
+			m.ordsKind, m.dense = ordsDense, span
+		}
+	}
+	return m
+}
+
+func (b *builder) writeGraph(create Creator, byOrd []uint32) error {
+	if err := writeSection(create, sectionLinks0, func(w *bufio.Writer) {
+		lv := &b.levels[0]
+		out := make([]uint32, lv.keep)
+		for _, r := range byOrd[:b.nodes] {
+			links := lv.row(r)[:lv.degree[r]]
+			for i, to := range links {
+				out[i] = b.ord[to]
+			}
+			for i := len(links); i < len(out); i++ {
+				out[i] = none
+			}
+			w.Write(asBytes(out))
+		}
+	}); err != nil {
+		return err
+	}
+	if err := writeSection(create, sectionUpper, func(w *bufio.Writer) {
+		if len(b.levels) == 1 {
+			return
+		}
+		w.Write(asBytes(b.ord[:b.levels[1].n]))
+		for _, lv := range b.levels[1:] {
+			out := make([]uint32, lv.keep)
+			for r := range lv.n {
+				used := copy(out, lv.row(uint32(r))[:lv.degree[r]])
+				for i := used; i < len(out); i++ {
+					out[i] = none
+				}
+				w.Write(asBytes(out))
+			}
+		}
+	}); err != nil {
+		return err
+	}
+	return writeSection(create, sectionGroups, func(w *bufio.Writer) {
+		for _, g := range b.groups {
+			w.Write(asBytes([]uint32{b.ord[g.rep], b.ord[g.first]}))
+		}
+	})
+}
+
+func (b *builder) writeDocs(create Creator, byOrd []uint32, m *meta) error {
+	docs := make([]uint32, m.n) // ord → doc
+	for ord, r := range byOrd {
+		docs[ord] = b.docs[b.row[r]]
+	}
+	if err := writeSection(create, sectionDocs, func(w *bufio.Writer) { w.Write(asBytes(docs)) }); err != nil {
+		return err
+	}
+	var ords []uint32
+	switch m.ordsKind {
+	case ordsDense:
+		ords = slices.Repeat([]uint32{none}, m.dense)
+		for ord, doc := range docs {
+			ords[doc] = uint32(ord)
+		}
+	case ordsSorted:
+		ords = make([]uint32, 2*m.n)
+		copy(ords, b.docs)
+		for ord, r := range byOrd {
+			ords[m.n+int(b.row[r])] = uint32(ord)
+		}
+	}
+	return writeSection(create, sectionOrds, func(w *bufio.Writer) { w.Write(asBytes(ords)) })
 }

@@ -5,15 +5,24 @@ import (
 )
 
 // link finds the links of rank r, on every level it belongs to, in the graph
-// of the ranks below frozen and among frozen..r-1, the earlier nodes of its
-// batch. It writes r's own rows only.
+// as it was before the batch that starts at frozen, and among frozen..r-1, the
+// earlier nodes of its batch. It writes r's own rows only.
 func (b *builder) link(w *worker, r, frozen int) error {
 	b.codec.BindRow(&w.query, b.code(r))
-	w.beam.reset(1)
-	for l := len(b.levels) - 1; l >= 0; l-- {
+	top, efc, err := b.start(w, r, frozen)
+	if err != nil {
+		return err
+	}
+	for l := top; l >= 0; l-- {
 		lv := &b.levels[l]
-		if err := b.descend(w, l, r < lv.n, frozen); err != nil {
-			return err
+		ef := 1
+		if r < lv.n {
+			ef = efc
+		}
+		if frozen > 0 {
+			if err := b.descend(w, l, ef); err != nil {
+				return err
+			}
 		}
 		if r >= lv.n {
 			continue
@@ -30,30 +39,42 @@ func (b *builder) link(w *worker, r, frozen int) error {
 	return nil
 }
 
-// descend walks level l of the frozen graph from the candidates of the level
-// above, which w.beam holds; the result replaces them. wide asks for
-// efConstruction candidates, else for the nearest only.
-func (b *builder) descend(w *worker, l int, wide bool, frozen int) error {
-	ef := 1
-	if wide {
-		ef = b.o.EfConstruction
+// start puts the candidates that the walk for rank r begins with into w.beam,
+// none for the entry point, and returns the level it begins on and the width of
+// its beam: in a merge the neighbors that r had in its own graph, if enough of
+// them are linked already.
+func (b *builder) start(w *worker, r, frozen int) (top, ef int, err error) {
+	w.beam.reset(1)
+	top, ef = len(b.levels)-1, b.o.EfConstruction
+	if b.old == nil || top > 0 && r < b.levels[1].n {
+		return top, ef, nil
 	}
-	_, err := b.descendWidth(w, l, ef, frozen)
+	known, err := b.old.seed(b, w, r, frozen)
+	if err != nil || !known {
+		w.beam.reset(1)
+		return top, ef, err
+	}
+	return 0, min(max(ef/seededPart, 2*b.levels[0].keep), ef), nil
+}
+
+// descend walks level l from the candidates that w.beam holds, those of the
+// level above or, when there are none, the entry point; the nearest ef replace
+// them.
+func (b *builder) descend(w *worker, l, ef int) error {
+	_, err := b.descendRule(w, l, b.codes, beamRule{ef: ef, slack: noSlack})
 	return err
 }
 
-// descendWidth is descend with a beam of ef; it returns the distances computed.
-func (b *builder) descendWidth(w *worker, l, ef, frozen int) (int, error) {
+// descendRule is descend by a rule, over the rows that w.query is bound to; it
+// returns the work done.
+func (b *builder) descendRule(w *worker, l int, rows []byte, rule beamRule) (Stats, error) {
 	lv := &b.levels[l]
-	n := min(frozen, lv.n)
-	if n == 0 {
-		return 0, nil
-	}
-	w.visited.reset(n)
+	ef := rule.capacity()
+	w.visited.reset(lv.n)
 	w.grow(lv.stride)
 	if len(w.beam.keys) == 0 {
 		w.ids[0] = 0
-		w.query.Distances(b.codes, w.ids[:1], w.dists)
+		w.query.Distances(rows, w.ids[:1], w.dists)
 		w.beam.reset(ef)
 		w.beam.insert(makeKey(w.dists[0], 0))
 	} else {
@@ -67,9 +88,10 @@ func (b *builder) descendWidth(w *worker, l, ef, frozen int) (int, error) {
 		w.beam.keys[i] = k &^ expanded
 		w.visited.marks[keyID(k)] = w.visited.version
 	}
-	wk := walk{table: linkTable{links: lv.links, stride: lv.stride, n: n}, codes: b.codes}
+	wk := walk{table: linkTable{links: lv.links, stride: lv.stride, n: lv.n}, codes: rows, rowBytes: len(rows) / len(b.docs)}
+	wk.stopBy(rule, calibrationK, b.cal.unit)
 	err := wk.run(&w.Scratch)
-	return wk.stats.Distances, err
+	return wk.stats, err
 }
 
 // compareBatch merges the earlier nodes of the batch into w.cands, of which

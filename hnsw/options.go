@@ -35,6 +35,12 @@ type Options struct {
 	// EfConstruction is the beam of the searches that find a new node's
 	// neighbors, 8 to 4096. Default 200.
 	EfConstruction int
+	// Bits of a component in the codes that are searched, 8 or 4. With 4 a row
+	// has half the bytes and more candidates are rescored; the graph is built on
+	// codes of 8 bits either way. Default: 4 for a graph when rows take fewer
+	// cache lines by it (from 57 components on) and the calibration finds the
+	// neighbors among few enough candidates, else 8.
+	Bits int
 	// Seed fixes the order of insertion and the nodes' levels.
 	Seed uint64
 	// Threads is the number of goroutines that work at once; the bytes do not
@@ -68,6 +74,9 @@ func (o Options) normalize() (Options, error) {
 	if o.EfConstruction < 8 || o.EfConstruction > 4096 {
 		return o, storage.Invalidf("efConstruction %d is not in 8..4096", o.EfConstruction)
 	}
+	if o.Bits != 0 && o.Bits != 4 && o.Bits != 8 {
+		return o, storage.Invalidf("codes of %d bits: want 4 or 8", o.Bits)
+	}
 	if o.GraphMin == 0 {
 		o.GraphMin = defaultGraphMin
 	}
@@ -82,7 +91,9 @@ type Params struct {
 	// K is the number of neighbors wanted, at least 1. Fewer come back only
 	// when the field, or the filter, has fewer.
 	K int
-	// Ef is the width of the beam, raised to K. 0 takes it from the segment's
+	// Ef is the effort: a walk expands about as many nodes as one that exhausts
+	// a beam of this width, more for a hard query, up to twice as many, and
+	// fewer for an easy one. It is raised to K. 0 takes it from the segment's
 	// calibration for TargetRecall.
 	Ef int
 	// TargetRecall is the recall@10 that Ef 0 aims at, in (0, 1]. Default 0.95.
@@ -129,6 +140,8 @@ const (
 	PlanFlat
 	// PlanGraph walked the graph, rejected nodes included.
 	PlanGraph
+	// PlanTwoHop walked over accepted nodes, looking through rejected ones.
+	PlanTwoHop
 	// PlanAbandoned began a walk that came to cost as much as the exact scan,
 	// or found too few, and finished with the scan.
 	PlanAbandoned
@@ -140,6 +153,8 @@ func (p Plan) String() string {
 		return "flat"
 	case PlanGraph:
 		return "graph"
+	case PlanTwoHop:
+		return "two-hop"
 	case PlanAbandoned:
 		return "abandoned"
 	}
@@ -152,8 +167,19 @@ type Stats struct {
 	Hops      int  // nodes expanded
 	Visited   int  // nodes looked at, rejected ones included
 	Rescored  int  // distances computed on float32 vectors
-	Ef        int  // width of the beam; 0 when no graph was walked
+	Ef        int  // the effort, see Params.Ef; 0 when no graph was walked
 	Plan      Plan // how the results were found
+	Matches   int  // vectors accepted by the filter; 0 without one
+	Estimates Estimates
+}
+
+// Estimates are what the ways to search were expected to cost, in nanoseconds
+// of a machine that no search measures: only their ratios matter. 0 for what
+// was not weighed.
+type Estimates struct {
+	Scan   float64 // compare all accepted vectors
+	Graph  float64 // walk through accepted and rejected nodes
+	TwoHop float64 // walk over accepted nodes
 }
 
 // Add sums the work of another segment's search into s. The plan and ef kept
@@ -165,4 +191,8 @@ func (s *Stats) Add(o Stats) {
 	s.Rescored += o.Rescored
 	s.Ef = max(s.Ef, o.Ef)
 	s.Plan = max(s.Plan, o.Plan)
+	s.Matches += o.Matches
+	s.Estimates.Scan += o.Estimates.Scan
+	s.Estimates.Graph += o.Estimates.Graph
+	s.Estimates.TwoHop += o.Estimates.TwoHop
 }

@@ -15,12 +15,13 @@ type costs struct {
 	scan   float64 // the next row
 	gather float64 // a row somewhere else
 	walk   float64 // a row somewhere else, its link read, marked and sorted in
+	look   float64 // the links of a rejected node, tested and not scored
 }
 
 // costsOf models rows that are not in cache: BenchmarkCosts measures them.
 func costsOf(stride int) costs {
 	scan := 2 + float64(stride)/40
-	return costs{scan: scan, gather: scan + 8, walk: scan + 28}
+	return costs{scan: scan, gather: scan + 8, walk: scan + 12, look: 23}
 }
 
 // Search finds the K vectors nearest to q, appended to dst: by the graph when
@@ -38,17 +39,24 @@ func (f *Field) Search(q []float32, p Params, s *Scratch, dst []Neighbor) ([]Nei
 	if !f.graph {
 		return f.flat(p, wide, s, dst)
 	}
-	ef := f.efOf(p, wide)
-	if c := costsOf(f.codec.Stride()); f.cal.cost(ef)*c.walk >= float64(f.n)*c.scan {
-		return f.flat(p, wide, s, dst)
+	rule := f.ruleOf(p, wide)
+	c := costsOf(f.codec.Stride())
+	est := Estimates{Scan: float64(f.n) * c.scan, Graph: f.cal.cost(rule.ef) * c.walk}
+	var st Stats
+	var err error
+	if est.Graph >= est.Scan {
+		dst, st, err = f.flat(p, wide, s, dst)
+	} else {
+		dst, st, err = f.walkGraph(p, wide, rule, s, dst)
 	}
-	return f.walkGraph(p, wide, ef, s, dst)
+	st.Estimates = est
+	return dst, st, err
 }
 
 // walkGraph is Search by the graph, for a query bound to s.
-func (f *Field) walkGraph(p Params, wide, ef int, s *Scratch, dst []Neighbor) ([]Neighbor, Stats, error) {
-	w := f.newWalk(p, ef)
-	if err := f.descend(&w, s, ef); err != nil {
+func (f *Field) walkGraph(p Params, wide int, rule beamRule, s *Scratch, dst []Neighbor) ([]Neighbor, Stats, error) {
+	w := f.newWalk(p, rule)
+	if err := f.descend(&w, s, rule.capacity()); err != nil {
 		return dst, w.stats, err
 	}
 	if err := w.run(s); err != nil {
@@ -94,17 +102,25 @@ func (f *Field) rescoring(p Params) int {
 // minSpare is the least number of candidates rescored beyond k.
 const minSpare = 6
 
-func (f *Field) efOf(p Params, wide int) int {
-	ef := p.Ef
-	if ef == 0 {
-		ef = max(f.cal.efFor(p.TargetRecall, p.K), wide)
+// ruleOf is the rule of the walk for p.
+func (f *Field) ruleOf(p Params, wide int) beamRule {
+	var rule beamRule
+	if p.Ef == 0 {
+		rule = f.cal.ruleFor(p.TargetRecall, p.K)
+		for rule.capacity() < wide {
+			rule.ef++
+		}
+	} else {
+		rule = f.cal.ruleOf(max(p.Ef, p.K))
 	}
-	return min(max(ef, p.K), f.nodes)
+	rule.ef = min(max(rule.ef, p.K), f.nodes)
+	return rule
 }
 
-func (f *Field) newWalk(p Params, ef int) walk {
-	w := walk{table: f.base, codes: f.codes, cancel: p.Cancel, budget: math.MaxInt}
-	w.stats.Ef, w.stats.Plan = ef, PlanGraph
+func (f *Field) newWalk(p Params, rule beamRule) walk {
+	w := walk{table: f.base, codes: f.codes, rowBytes: f.codec.Stride(), cancel: p.Cancel, budget: math.MaxInt}
+	w.stopBy(rule, p.K, f.cal.unit)
+	w.stats.Ef, w.stats.Plan = rule.ef, PlanGraph
 	return w
 }
 

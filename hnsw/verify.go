@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 
+	"github.com/quarrysearch/quarry/hnsw/quant"
 	"github.com/quarrysearch/quarry/storage"
 )
 
@@ -83,8 +84,10 @@ func (f *Field) verifyDocs(context.Context) error {
 	return nil
 }
 
+// verifyGroups compares codes of 8 bits, those the graph was built on.
 func (f *Field) verifyGroups(context.Context) error {
-	stride := f.codec.Stride()
+	wide := quant.NewSQ8(f.dim, f.metric)
+	code, other := make([]byte, wide.Stride()), make([]byte, wide.Stride())
 	next := uint32(f.nodes)
 	for i := range f.groupCount {
 		node := f.groups[2*i]
@@ -95,10 +98,11 @@ func (f *Field) verifyGroups(context.Context) error {
 		if int(node) >= f.nodes || i > 0 && node <= f.groups[2*i-2] || first != next {
 			return storage.Corruptf(sectionGroups, int64(8*i), "group of node %d at %d", node, first)
 		}
-		code := f.codes[int(node)*stride : (int(node)+1)*stride]
+		wide.Encode(code, f.Vector(node))
 		prev := f.docs[node]
 		for d := first; d < end; d++ {
-			if f.docs[d] <= prev || !bytes.Equal(code, f.codes[int(d)*stride:(int(d)+1)*stride]) {
+			wide.Encode(other, f.Vector(d))
+			if f.docs[d] <= prev || !bytes.Equal(code, other) {
 				return storage.Corruptf(sectionGroups, int64(8*i), "ord %d is no later duplicate of node %d", d, node)
 			}
 			prev = f.docs[d]

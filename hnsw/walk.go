@@ -34,14 +34,40 @@ const cancelHops = 64
 // unvisited neighbors in one call, keep the best, until every candidate in the
 // beam is expanded.
 type walk struct {
-	table  linkTable
-	codes  []byte
-	accept []uint64 // nil, or the bitset of the nodes that are results
-	wide   int      // results wanted when accept is set
-	budget int      // distances after which the walk is abandoned
-	cancel func() error
-	stats  Stats
-	over   bool // the budget is spent
+	table    linkTable
+	codes    []byte
+	rowBytes int      // of codes
+	accept   []uint64 // nil, or the bitset of the nodes that are results
+	wide     int      // results wanted when accept is set
+	budget   int      // distances after which the walk is abandoned
+	cancel   func() error
+	stats    Stats
+	over     bool // the budget is spent
+
+	// The rule of slack, off when slack is below 0.
+	slack float32
+	unit  float32 // distance that slack is at least a multiple of
+	near  int     // place of the neighbor whose distance counts
+}
+
+// stopBy sets the rule by which the walk for k neighbors ends.
+func (w *walk) stopBy(r beamRule, k int, unit float32) {
+	w.slack, w.unit, w.near = r.slack, unit/4, max(k, calibrationK)-1
+}
+
+// limit is the key that a candidate must stay under to be worth expanding: once
+// the beam of results holds the k nearest, those not much farther than the k-th
+// (Al-Jazzazi et al., "Distance Adaptive Beam Search", arXiv 2505.15636). An
+// easy query, whose neighbors stand out, ends soon; a hard one goes on. The
+// unit keeps the rule alive where the k-th is as near as codes can tell.
+func (w *walk) limit(results *beam) key {
+	bound := results.bound()
+	if w.slack < 0 || w.near >= len(results.keys) {
+		return bound
+	}
+	d := keyDistance(results.keys[w.near])
+	far := d + float32(w.slack*max(d, -d, w.unit))
+	return min(bound, makeKey(far, 0)+(1<<32-1))
 }
 
 // run walks from the candidates that s.beam holds (visited already). On return
@@ -64,7 +90,10 @@ func (w *walk) run(s *Scratch) error {
 		}
 		ids, dists := s.ids[:m], s.dists[:m]
 		s.query.Distances(w.codes, ids, dists)
-		next = min(next, admit(b, ids, dists))
+		next = min(next, w.admit(b, ids, dists))
+		if next < len(b.keys) && b.keys[next] > w.limit(b) {
+			return nil
+		}
 	}
 }
 
@@ -107,18 +136,21 @@ func (w *walk) turn(s *Scratch, next *int) (int, error) {
 	return m, nil
 }
 
-// admit inserts the scored ids that stay under the beam's bound and returns
-// the lowest place taken.
-func admit(b *beam, ids []uint32, dists []float32) int {
+// admit inserts the scored ids that stay under the limit and returns the
+// lowest place taken.
+func (w *walk) admit(b *beam, ids []uint32, dists []float32) int {
 	low := len(b.keys)
-	bound := b.bound()
+	bound := w.limit(b)
 	for i, d := range dists {
 		k := makeKey(d, ids[i])
 		if k >= bound {
 			continue
 		}
-		low = min(low, b.insert(k))
-		bound = b.bound()
+		at := b.insert(k)
+		low = min(low, at)
+		if at <= w.near || len(b.keys) == b.max { // else the limit stays
+			bound = w.limit(b)
+		}
 	}
 	return low
 }
@@ -141,21 +173,11 @@ func (w *walk) hop(s *Scratch, id uint32, m int) (int, error) {
 			return 0, err
 		}
 	}
-	marks, version, ids := s.visited.marks, s.visited.version, s.ids
-	for _, to := range w.table.row(id) {
-		if int(to) >= len(marks) {
-			if to == none {
-				break
-			}
-			return 0, storage.Corruptf(sectionLinks0, int64(id)*int64(w.table.stride)*4,
-				"node %d links to %d of %d", id, to, len(marks))
-		}
-		if marks[to] == version {
-			continue
-		}
-		marks[to] = version
-		ids[m] = to
-		m++
+	row := w.table.row(id)
+	found, stop := simd.Unseen(row, s.visited.marks, s.visited.version, w.codes, w.rowBytes, s.ids[m:])
+	if stop < len(row) && row[stop] != none {
+		return 0, storage.Corruptf(sectionLinks0, int64(id)*int64(w.table.stride)*4,
+			"node %d links to %d of %d", id, row[stop], len(s.visited.marks))
 	}
-	return m, nil
+	return m + found, nil
 }

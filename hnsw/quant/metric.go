@@ -67,9 +67,11 @@ func (m Metric) Validate(v []float32, dim int) error {
 	if dim > 0 && len(v) != dim {
 		return storage.Invalidf("vector of %d components: want %d", len(v), dim)
 	}
-	for i, x := range v {
-		if !(math.Abs(float64(x)) <= math.MaxFloat32) { // true of NaN, too
-			return storage.Invalidf("vector component %d is %v: want a finite number", i, x)
+	if largest := maxAbs(v); !(largest <= math.MaxFloat32) { // true of NaN, too
+		for i, x := range v {
+			if !(math.Abs(float64(x)) <= math.MaxFloat32) {
+				return storage.Invalidf("vector component %d is %v: want a finite number", i, x)
+			}
 		}
 	}
 	n := Norm(v)

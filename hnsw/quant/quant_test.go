@@ -495,3 +495,19 @@ func BenchmarkDistances(b *testing.B) {
 		}
 	}
 }
+
+func BenchmarkValidate(b *testing.B) {
+	v := random(rand.New(rand.NewPCG(seed, 31)), 784)
+	for b.Loop() {
+		if err := L2.Validate(v, 784); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkMaxAbs(b *testing.B) {
+	v := random(rand.New(rand.NewPCG(seed, 31)), 784)
+	for b.Loop() {
+		maxAbs(v)
+	}
+}

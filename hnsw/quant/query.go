@@ -24,6 +24,12 @@ type Query struct {
 	form  simd.Form
 	codes []int8 // stride of them, 0 past the components: pad and meta of a row do not count
 	row   []byte // scratch of Bind
+
+	// Of a query of 4-bit rows: distance = max(floor, (base + norm) −
+	// scale·(row's step·sum + row's low·Σ codes)), with the same scales.
+	nibbles bool
+	affine  simd.Affine
+	planes  []int8 // codes in the order of simd.NibbleGather
 }
 
 // Bind makes v, of Dim() components, the query: it is encoded as a row is, so
@@ -45,6 +51,7 @@ func (c *SQ8) BindRow(q *Query, row []byte) {
 		q.codes = make([]int8, c.stride)
 	}
 	q.codes = q.codes[:c.stride]
+	q.nibbles = false
 	scale, norm := rowMeta(row[:c.stride])
 	q.form = simd.Form{Scale: scale, Bias: zeroCode * unbias(q.codes, row)}
 	switch c.metric {
@@ -83,6 +90,10 @@ func unbias(codes []int8, row []byte) int32 {
 // The caller has checked that every id is inside codes: (id+1)·Stride() ≤
 // len(codes); the kernel does not. out is as long as ids or longer.
 func (q *Query) Distances(codes []byte, ids []uint32, out []float32) {
+	if q.nibbles {
+		simd.NibbleGather(q.planes, &q.affine, codes, ids, out)
+		return
+	}
 	simd.DistanceGather(q.codes, &q.form, codes, ids, out)
 }
 
@@ -90,5 +101,9 @@ func (q *Query) Distances(codes []byte, ids []uint32, out []float32) {
 // every i < n; it panics when the rows are not all inside codes or out is
 // shorter than n. See Distances.
 func (q *Query) Scan(codes []byte, first, n int, out []float32) {
+	if q.nibbles {
+		simd.NibbleScan(q.planes, &q.affine, codes, first, n, out)
+		return
+	}
 	simd.DistanceScan(q.codes, &q.form, codes, first, n, out)
 }

@@ -48,6 +48,13 @@ func nearest(d []float32, n int) []uint32 {
 	return top
 }
 
+// A codec is SQ8 or SQ4.
+type codec interface {
+	Stride() int
+	Encode(dst []byte, v []float32)
+	Bind(q *Query, v []float32)
+}
+
 // TestRecall scans the codes of real text vectors: recall@10 against the exact
 // neighbors of the data set, by code alone and with candidates rescored.
 func TestRecall(t *testing.T) {
@@ -66,13 +73,27 @@ func TestRecall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := NewSQ8(dim, Cosine)
+	for i := range len(base) / dim {
+		Cosine.Prepare(base[i*dim:(i+1)*dim], base[i*dim:(i+1)*dim])
+	}
+	wideCodec, narrow := NewSQ8(dim, Cosine), NewSQ4(dim, Cosine)
+	for _, c := range []struct {
+		name           string
+		least, least20 float64 // of the codes alone, and with 20 or more rescored
+		codec          codec
+	}{{"8 bits", 0.99, 0.9995, &wideCodec}, {"4 bits", 0.93, 0.999, &narrow}} {
+		t.Run(c.name, func(t *testing.T) {
+			testRecall(t, c.codec, base, query, truth, queries, c.least, c.least20)
+		})
+	}
+}
+
+func testRecall(t *testing.T, c codec, base, query []float32, truth []byte, queries int, least, least20 float64) {
+	const dim, k = 384, 10
 	n := len(base) / dim
 	codes := make([]byte, n*c.Stride())
 	for i := range n {
-		v := base[i*dim : (i+1)*dim]
-		Cosine.Prepare(v, v)
-		c.Encode(codes[i*c.Stride():(i+1)*c.Stride()], v)
+		c.Encode(codes[i*c.Stride():(i+1)*c.Stride()], base[i*dim:(i+1)*dim])
 	}
 	candidates := []int{10, 12, 15, 20, 30, 50}
 	found := make([]int, len(candidates))
@@ -99,7 +120,7 @@ func TestRecall(t *testing.T) {
 	for j, count := range candidates {
 		recall := float64(found[j]) / float64(queries*k)
 		t.Logf("%d candidates rescored: recall@10 %.4f", count, recall)
-		if count == k && recall < 0.99 || count >= 20 && recall < 0.9995 {
+		if count == k && recall < least || count >= 20 && recall < least20 {
 			t.Errorf("%d candidates rescored: recall@10 %.4f is too low", count, recall)
 		}
 	}

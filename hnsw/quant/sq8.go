@@ -77,11 +77,18 @@ func (c *SQ8) Encode(dst []byte, v []float32) {
 // maxAbs is the largest magnitude in v; +Inf or NaN when v holds one. Without
 // the sign, the bits of floats are in the order of their magnitudes, NaN last.
 func maxAbs(v []float32) float32 {
-	var m uint32
-	for _, x := range v {
-		m = max(m, math.Float32bits(x)&^(1<<31))
+	const magnitude = 1<<31 - 1
+	var m [4]uint32 // one maximum would wait for itself
+	for len(v) >= 4 {
+		for l := range m {
+			m[l] = max(m[l], math.Float32bits(v[l])&magnitude)
+		}
+		v = v[4:]
 	}
-	return math.Float32frombits(m)
+	for _, x := range v {
+		m[0] = max(m[0], math.Float32bits(x)&magnitude)
+	}
+	return math.Float32frombits(max(m[0], m[1], m[2], m[3]))
 }
 
 // quantize writes the biased codes of v, whose largest magnitude is m, and
