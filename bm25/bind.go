@@ -2,9 +2,9 @@ package bm25
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 
 	"github.com/quarrysearch/quarry/storage"
@@ -23,6 +23,10 @@ type Bound struct {
 	root    *node
 	idfSum  int64 // bounds every raw score
 	k1      float64
+	// shift makes the unit of leaves and nodes 2^shift of the usual ones, where
+	// sums would not fit into 32 bits (hundreds of rare words).
+	shift uint
+	unit  *[256]float32 // the inverse norms of combined leaves
 }
 
 type boundField struct {
@@ -47,29 +51,35 @@ const (
 	leafTerm leafKind = iota
 	leafPrefix
 	leafPhrase
+	leafCombined
 )
 
 // A leaf is what scores: a term, the expansions of a prefix as one pseudo
-// term, or a phrase, each in one field.
+// term, or a phrase, each in one field; or a word in several fields together.
 type leaf struct {
 	kind    leafKind
 	field   int
 	terms   []int    // in Bound.terms
 	offsets []uint32 // places of a phrase's terms, the least 0
 	slop    uint32
-	idf     float64
-	boost   float64 // field weight × boost × times given
-	w       float32 // idf × boost
-	full    uint32  // bounds the leaf's contribution
+	// inverses are, of a combined leaf, the inverse norms of each term's field
+	// times the field's weight.
+	inverses []*[256]float32
+	idf      float64
+	boost    float64 // field weight × boost × times given
+	w        float32 // idf × boost
+	full     uint32  // bounds the leaf's contribution
 }
 
 type nodeOp uint8
 
 const (
-	opLeaf nodeOp = iota
-	opAny         // at least min of kids
-	opAll         // all of kids
-	opBool        // all of must (kids), min of should, none of not
+	opLeaf  nodeOp = iota
+	opAny          // at least min of kids
+	opAll          // all of kids
+	opBool         // all of must (kids) and filter, min of should, none of not
+	opMax          // any of kids, scored by the best
+	opConst        // the only kid, each doc with the score raw
 )
 
 type node struct {
@@ -77,9 +87,26 @@ type node struct {
 	leaf   int
 	kids   []*node
 	should []*node
+	filter []*node
 	not    []*node
 	min    int
-	depth  int // frames needed below
+	raw    uint32 // opConst: the score; opBool: what each doc gets besides
+	tie    uint64 // opMax: the share of the others, in units of 1/tieUnit
+	depth  int    // frames needed below
+}
+
+// tieUnit is the unit of the tie breaker. Sums of fixed point are divided by it
+// once, rounding down, so that the score is monotone in each part's.
+const tieUnit = 1 << 16
+
+// best is the score of a maximum from those of its parts.
+func (n *node) best(scores []uint64) uint64 {
+	high, sum := uint64(0), uint64(0)
+	for _, s := range scores {
+		high = max(high, s)
+		sum += s
+	}
+	return high + (sum-high)*n.tie/tieUnit
 }
 
 type binder struct {
@@ -88,6 +115,9 @@ type binder struct {
 	params map[string]Params
 	seen   map[string]int // field number and term → number in terms
 	names  map[string]int
+	scale  float64 // product of the boosts around the query at hand
+	// scanned counts the terms that automata have read.
+	scanned int
 }
 
 // Bind prepares a query for a list of segments. params gives the constants of
@@ -101,13 +131,16 @@ type binder struct {
 func Bind(q Query, segs []SegmentFields, params map[string]Params) (*Bound, error) {
 	b := &binder{
 		b: &Bound{segs: len(segs), docs: make([]uint32, len(segs))}, segs: segs, params: params,
-		seen: map[string]int{}, names: map[string]int{},
+		seen: map[string]int{}, names: map[string]int{}, scale: 1,
 	}
 	root, sum, err := b.query(q, 0)
 	if err != nil {
 		return nil, err
 	}
 	b.b.root, b.b.idfSum = root, sum
+	if sum >= math.MaxUint32 {
+		b.b.coarsen(uint(bits.Len64(uint64(sum)) - 31))
+	}
 	b.b.k1 = DefaultParams().K1
 	if n := len(b.b.fields); n > 0 {
 		k1 := 0.0
@@ -134,6 +167,29 @@ func Bind(q Query, segs []SegmentFields, params map[string]Params) (*Bound, erro
 	return b.b, nil
 }
 
+// coarsen makes the unit of scores 2^shift times as large. Weights keep all their
+// bits, so that only the rounding of contributions is coarser.
+func (b *Bound) coarsen(shift uint) {
+	b.shift = shift
+	for i := range b.leaves {
+		l := &b.leaves[i]
+		l.w /= float32(uint64(1) << shift)
+		l.full = fullContribution(l.w)
+	}
+	b.root.coarsen(shift)
+}
+
+func (n *node) coarsen(shift uint) {
+	if n.raw > 0 {
+		n.raw = max(n.raw>>shift, 1)
+	}
+	for _, kids := range [][]*node{n.kids, n.should, n.filter, n.not} {
+		for _, k := range kids {
+			k.coarsen(shift)
+		}
+	}
+}
+
 // IDFSum returns the sum of the weights of the query, unknown terms counted:
 // the score that no doc can exceed, in the unit of BM25 scores.
 func (b *Bound) IDFSum() float64 { return float64(b.idfSum) / Scale }
@@ -154,8 +210,16 @@ func (b *binder) query(q Query, depth int) (*node, int64, error) {
 		return b.bindPhrase(q)
 	case Prefix:
 		return b.bindPrefix(q)
+	case Pattern:
+		return b.bindPattern(q)
 	case Boolean:
 		return b.bindBoolean(q, depth)
+	case Best:
+		return b.bindBest(q, depth)
+	case Constant:
+		return b.bindConstant(q, depth)
+	case Boost:
+		return b.bindBoost(q, depth)
 	}
 	return nil, 0, storage.Invalidf("query: unknown type %T", q)
 }
@@ -165,15 +229,18 @@ func (b *binder) bindBoolean(q Boolean, depth int) (*node, int64, error) {
 		return nil, 0, storage.Invalidf("query: MinimumShouldMatch is negative")
 	}
 	n := &node{op: opBool, min: q.MinimumShouldMatch}
-	if n.min == 0 && len(q.Must) == 0 {
+	if n.min == 0 && len(q.Must)+len(q.Filter) == 0 {
 		n.min = 1
 	}
-	var sum int64
+	if len(q.Must) == 0 && len(q.Filter) > 0 {
+		n.raw = 1
+	}
+	sum := int64(n.raw)
 	for _, part := range []struct {
 		queries []Query
 		to      *[]*node
 		scored  bool
-	}{{q.Must, &n.kids, true}, {q.Should, &n.should, true}, {q.MustNot, &n.not, false}} {
+	}{{q.Must, &n.kids, true}, {q.Filter, &n.filter, false}, {q.Should, &n.should, true}, {q.MustNot, &n.not, false}} {
 		for _, child := range part.queries {
 			kid, s, err := b.query(child, depth+1)
 			if err != nil {
@@ -281,6 +348,7 @@ func (b *binder) leaf(l leaf) (*node, int64, error) {
 	if len(b.b.leaves) == MaxClauses {
 		return nil, 0, fmt.Errorf("%w: query of more than %d clauses", storage.ErrTooLarge, MaxClauses)
 	}
+	l.boost *= b.scale
 	w := l.idf * l.boost
 	if !(w > 0) || w > maxWeight {
 		return nil, 0, storage.Invalidf("query: a weight of %v is out of (0, %d]", w, maxWeight)
@@ -297,14 +365,14 @@ func (b *binder) idf(term int) float64 {
 }
 
 // inField returns the term of a word in the i-th of n fields.
-func inField(terms [][]byte, i, n int) ([]byte, error) {
+func inField[T any](terms []T, i, n int) (term T, err error) {
 	switch len(terms) {
 	case 1:
 		return terms[0], nil
 	case n:
 		return terms[i], nil
 	}
-	return nil, storage.Invalidf("query: a word has %d terms for %d fields", len(terms), n)
+	return term, storage.Invalidf("query: a word has %d terms for %d fields", len(terms), n)
 }
 
 func (b *binder) bindTerms(q Terms) (*node, int64, error) {
@@ -324,9 +392,21 @@ func (b *binder) bindTerms(q Terms) (*node, int64, error) {
 	if q.Operator == And {
 		n.op, n.min = opAll, 0
 	}
+	if q.Combined && q.Operator == And {
+		n.op = opBool // the loops of opAll are for terms alone
+	}
 	flat := q.Operator == Or && need == 1
 	var sum int64
 	for i, word := range words {
+		if q.Combined {
+			kid, s, err := b.bindCombined(fields, weights, word, boosts[i], repeated[i])
+			if err != nil {
+				return nil, 0, err
+			}
+			sum += s
+			n.kids = append(n.kids, kid)
+			continue
+		}
 		group := &node{op: opAny, min: 1, depth: 1}
 		for k, f := range fields {
 			if word[k] == nil {
@@ -338,7 +418,7 @@ func (b *binder) bindTerms(q Terms) (*node, int64, error) {
 			}
 			l := leaf{field: f, terms: []int{t}, idf: b.idf(t), boost: weights[k] * boosts[i]}
 			if repeated[i] { // thousands of times is text, no mistake: the weight stops growing
-				l.boost = min(l.boost, maxWeight/l.idf)
+				l.boost = min(l.boost, maxWeight/l.idf/b.scale)
 			}
 			kid, s, err := b.leaf(l)
 			if err != nil {
@@ -490,44 +570,4 @@ func (b *binder) bindPrefix(q Prefix) (*node, int64, error) {
 		n.kids = append(n.kids, kid)
 	}
 	return n, sum, nil
-}
-
-// expand returns the limit most frequent terms with a prefix.
-func (b *binder) expand(field int, prefix []byte, limit int) ([]int, error) {
-	counts := map[string]uint64{}
-	for _, f := range b.b.fields[field].perSeg {
-		if f == nil {
-			continue
-		}
-		scanned := 0
-		err := f.EachTerm(prefix, func(term []byte, df, _ uint64) bool {
-			counts[string(term)] += df
-			scanned++
-			return scanned < MaxPrefixScan
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	type expansion struct {
-		term string
-		df   uint64
-	}
-	all := make([]expansion, 0, len(counts))
-	for t, df := range counts {
-		all = append(all, expansion{t, df})
-	}
-	slices.SortFunc(all, func(x, y expansion) int {
-		return cmp.Or(cmp.Compare(y.df, x.df), cmp.Compare(x.term, y.term))
-	})
-	all = all[:min(len(all), limit)]
-	numbers := make([]int, len(all))
-	for i, e := range all {
-		n, err := b.term(field, []byte(e.term))
-		if err != nil {
-			return nil, err
-		}
-		numbers[i] = n
-	}
-	return numbers, nil
 }

@@ -24,6 +24,9 @@
 //	                                          ├─ phrase  positions of survivors
 //	                                          └─ tree    anything else, by windows
 //
+// Package pattern makes the automata of wildcards, regular expressions and words
+// with errors; EachMatch walks the dictionary with one.
+//
 // # Scores
 //
 // A score is a sum over clauses, a clause being a word in a field: weight −
@@ -64,8 +67,8 @@
 // seen as many terms allocates nothing. The unit of work is a decoded block of
 // up to 256 postings; no interface is called a posting. A lookup costs
 // O(log terms) plus half a block of 16 terms; skipping costs a header a group.
-// Sums that may exceed 32 bits (hundreds of rare words with boosts) are left to
-// Exhaustive.
+// Where a sum might exceed 32 bits (hundreds of rare words), the unit of scores is
+// made coarser by a power of two for that query.
 //
 // The bytes are described in format.md.
 package bm25

@@ -2,8 +2,10 @@ package bm25
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 
+	"github.com/quarrysearch/quarry/bm25/pattern"
 	"github.com/quarrysearch/quarry/storage"
 )
 
@@ -103,6 +105,16 @@ func (f *Field) DocFreq(term []byte) (uint64, error) {
 	return e.df, nil
 }
 
+// TermStats returns the number of docs with a term and how often it occurs in
+// all of them, deleted docs included; both 0 for an unknown term.
+func (f *Field) TermStats(term []byte) (df, ttf uint64, err error) {
+	e, ok, err := f.lookup(term)
+	if !ok {
+		return 0, 0, err
+	}
+	return e.df, e.ttf, nil
+}
+
 // Length returns the length of a doc in tokens: exact to 39, above that rounded
 // down to four significant bits; 0 for a doc without the field.
 func (f *Field) Length(doc uint32) uint32 {
@@ -134,6 +146,60 @@ func (f *Field) EachTerm(prefix []byte, fn func(term []byte, df, ttf uint64) boo
 			return nil
 		}
 	}
+}
+
+// EachMatch calls fn with the terms that an automaton accepts, in order, with
+// their errors, df and total tf, until fn returns false. Blocks of the
+// dictionary in which none can lie are not read. scanned is increased by the
+// terms that were read; past MaxPatternScan the result is ErrTooLarge.
+func (f *Field) EachMatch(d *pattern.DFA, scanned *int, fn func(term []byte, errors int, df, ttf uint64) bool) error {
+	walk := pattern.NewWalk(d)
+	next := walk.Next() // terms before it do not match; nil: none is left
+	var term []byte
+	for block := -1; next != nil; {
+		to, err := f.dict.seekBlock(next)
+		if err != nil {
+			return err
+		}
+		if block = max(block+1, to); block >= f.dict.blocks() {
+			return nil
+		}
+		data, off, err := f.dict.block(block)
+		if err != nil {
+			return err
+		}
+		var c blockCursor
+		if !c.open(data, off, f.dict.blockTerms(block)) {
+			return c.corrupt()
+		}
+		for term = term[:0]; c.left > 0 && next != nil; {
+			shared := c.nextTerm()
+			if shared < 0 || shared > len(term) {
+				return c.corrupt()
+			}
+			term = append(term[:shared], c.suffix...)
+			if bytes.Compare(term, next) < 0 {
+				continue
+			}
+			if *scanned++; *scanned > MaxPatternScan {
+				return fmt.Errorf("%w: pattern %q: more than %d terms to look at: it must say more at its start", storage.ErrTooLarge, d, MaxPatternScan)
+			}
+			result, errors := walk.Match(term)
+			if result == pattern.Fails {
+				next = walk.Next()
+				continue
+			}
+			if result == pattern.Leads {
+				continue
+			}
+			if e, ok := c.info(c.n - 1); !ok {
+				return c.corrupt()
+			} else if !fn(term, errors, e.df, e.ttf) {
+				return nil
+			}
+		}
+	}
+	return nil
 }
 
 // lookup finds a term and checks its entry against the sections.

@@ -18,6 +18,9 @@ type leafRun struct {
 // start opens the cursors of a leaf, taken from the front of pool. ok is false
 // when nothing can match.
 func (r *leafRun) start(b *Bound, seg int, l *leaf, pool []cursor) (rest []cursor, ok bool) {
+	if l.kind == leafCombined {
+		return r.startCombined(b, seg, l, pool)
+	}
 	f := b.fields[l.field].perSeg[seg]
 	if f == nil {
 		return pool, false
@@ -60,7 +63,7 @@ func (r *leafRun) boundIn(from, to uint32) (bound, until uint32) {
 	switch r.kind {
 	case leafTerm:
 		return r.cur[0].boundIn(from, to)
-	case leafPrefix:
+	case leafPrefix, leafCombined:
 		// The tf of the pseudo term is a sum, and the contribution is concave:
 		// the sum of the bounds holds, save for rounding.
 		sum, until := uint64(0), uint32(noDoc)
@@ -69,6 +72,9 @@ func (r *leafRun) boundIn(from, to uint32) (bound, until uint32) {
 			until = min(until, u)
 			if b > 0 {
 				sum += uint64(b) + 2 + uint64(r.l.full>>20)
+				if r.kind == leafCombined {
+					sum += uint64(r.l.full>>(combinedBits-1)) + 1
+				}
 			}
 		}
 		return uint32(min(sum, uint64(r.l.full))), until
@@ -91,7 +97,7 @@ func (r *leafRun) drain(s *Scratch, from, to uint32) (docs, freqs []uint32) {
 	switch r.kind {
 	case leafTerm:
 		return r.drainTerm(s, from, to)
-	case leafPrefix:
+	case leafPrefix, leafCombined:
 		return r.drainPrefix(s, from, to)
 	}
 	return r.drainPhrase(s, from, to)
@@ -130,7 +136,7 @@ func (r *leafRun) drainTerm(s *Scratch, from, to uint32) (docs, freqs []uint32) 
 	}
 }
 
-// drainPrefix sums the tf of all expansions in a window.
+// drainPrefix sums the tf of all expansions, or of all fields, in a window.
 func (r *leafRun) drainPrefix(s *Scratch, from, to uint32) (docs, freqs []uint32) {
 	sums, set := &s.sums, &s.sumSet
 	for i := range r.cur {
@@ -140,6 +146,9 @@ func (r *leafRun) drainPrefix(s *Scratch, from, to uint32) (docs, freqs []uint32
 			d, f := c.piece(at, to)
 			if len(d) == 0 {
 				break
+			}
+			if r.kind == leafCombined {
+				f = combinedFreqs(s, d, f, c, len(r.cur))
 			}
 			for j, doc := range d {
 				o := (doc - from) & (windowDocs - 1)

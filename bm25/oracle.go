@@ -10,30 +10,25 @@ import (
 
 // Exhaustive is TopK without any pruning: every postings list of the query is
 // read from end to end, whole lists are joined, and the result is sorted. It
-// is the oracle that TopK is tested against, and what TopK falls back to when
-// a sum may exceed 32 bits.
+// is the oracle that TopK is tested against.
 func (b *Bound) Exhaustive(seg, k int, accept Accept, floor Floor) ([]Scored, error) {
 	if seg < 0 || seg >= b.segs {
 		return nil, storage.Invalidf("bm25: segment %d of %d", seg, b.segs)
 	}
-	return b.exhaustive(seg, k, accept, floor, nil)
-}
-
-func (b *Bound) exhaustive(seg, k int, accept Accept, floor Floor, dst []Scored) ([]Scored, error) {
 	all, err := b.list(b.root, seg)
 	if err != nil {
-		return dst, err
+		return nil, err
 	}
 	kept := all[:0]
 	for _, h := range all {
-		if h.Raw >= int64(floor) && accept.Has(h.Doc) {
+		if h.Raw <<= b.shift; h.Raw >= int64(floor) && accept.Has(h.Doc) {
 			kept = append(kept, h)
 		}
 	}
 	slices.SortFunc(kept, func(x, y Scored) int {
 		return cmp.Or(cmp.Compare(y.Raw, x.Raw), cmp.Compare(x.Doc, y.Doc))
 	})
-	return append(dst, kept[:max(min(k, len(kept)), 0)]...), nil
+	return append([]Scored(nil), kept[:max(min(k, len(kept)), 0)]...), nil
 }
 
 // list returns all docs of a node with their scores, by doc.
@@ -41,9 +36,19 @@ func (b *Bound) list(n *node, seg int) ([]Scored, error) {
 	if n.op == opLeaf {
 		return b.listLeaf(&b.leaves[n.leaf], seg)
 	}
+	switch n.op {
+	case opMax:
+		return b.listBest(n, seg)
+	case opConst:
+		out, err := b.list(n.kids[0], seg)
+		for i := range out {
+			out[i].Raw = int64(n.raw)
+		}
+		return out, err
+	}
 	type tally struct {
-		raw            int64
-		must, any, not int
+		raw                    int64
+		must, filter, any, not int
 	}
 	docs := map[uint32]*tally{}
 	at := func(doc uint32) *tally {
@@ -61,6 +66,7 @@ func (b *Bound) list(n *node, seg int) ([]Scored, error) {
 		add  func(t *tally, raw int64)
 	}{
 		{kids, func(t *tally, raw int64) { t.must++; t.raw += raw }},
+		{n.filter, func(t *tally, raw int64) { t.filter++ }},
 		{should, func(t *tally, raw int64) { t.any++; t.raw += raw }},
 		{n.not, func(t *tally, _ int64) { t.not++ }},
 	} {
@@ -76,7 +82,8 @@ func (b *Bound) list(n *node, seg int) ([]Scored, error) {
 	}
 	var out []Scored
 	for doc, t := range docs {
-		if t.must == len(kids) && t.any >= least && t.not == 0 && t.raw > 0 {
+		t.raw += int64(n.raw)
+		if t.must == len(kids) && t.filter == len(n.filter) && t.any >= least && t.not == 0 && t.raw > 0 {
 			out = append(out, Scored{doc, t.raw})
 		}
 	}
@@ -84,12 +91,28 @@ func (b *Bound) list(n *node, seg int) ([]Scored, error) {
 	return out, nil
 }
 
+// listBest is list for a maximum.
+func (b *Bound) listBest(n *node, seg int) ([]Scored, error) {
+	scores := map[uint32][]uint64{}
+	for _, kid := range n.kids {
+		hits, err := b.list(kid, seg)
+		if err != nil {
+			return nil, err
+		}
+		for _, h := range hits {
+			scores[h.Doc] = append(scores[h.Doc], uint64(h.Raw))
+		}
+	}
+	var out []Scored
+	for doc, s := range scores {
+		out = append(out, Scored{doc, int64(n.best(s))})
+	}
+	slices.SortFunc(out, func(x, y Scored) int { return cmp.Compare(x.Doc, y.Doc) })
+	return out, nil
+}
+
 // listLeaf reads the lists of a leaf from end to end.
 func (b *Bound) listLeaf(l *leaf, seg int) ([]Scored, error) {
-	f := b.fields[l.field].perSeg[seg]
-	if f == nil {
-		return nil, nil
-	}
 	type posting struct {
 		terms int
 		freq  uint32
@@ -98,12 +121,16 @@ func (b *Bound) listLeaf(l *leaf, seg int) ([]Scored, error) {
 	docs := map[uint32]*posting{}
 	var c cursor
 	var bt batch
-	for _, t := range l.terms {
+	for i, t := range l.terms {
 		e := &b.entries[seg*len(b.terms)+t]
 		if e.df == 0 {
 			continue
 		}
-		c.open(f, e, l.w, b.fields[l.field].inv)
+		f, inv := b.fields[b.terms[t].field].perSeg[seg], b.fields[l.field].inv
+		if l.kind == leafCombined {
+			inv = l.inverses[i]
+		}
+		c.open(f, e, l.w, inv)
 		for {
 			ok, err := c.nextBatch(&bt, l.kind == leafPhrase)
 			if err != nil {
@@ -120,7 +147,11 @@ func (b *Bound) listLeaf(l *leaf, seg int) ([]Scored, error) {
 					docs[d] = p
 				}
 				p.terms++
-				p.freq += bt.freqs[i]
+				if l.kind == leafCombined {
+					p.freq += combinedFreq(bt.freqs[i], inv[f.norms[d]], b.present(l, seg))
+				} else {
+					p.freq += bt.freqs[i]
+				}
 				if l.kind == leafPhrase {
 					p.pos = append(p.pos, slices.Clone(pos[:bt.freqs[i]]))
 					pos = pos[bt.freqs[i]:]
@@ -138,12 +169,28 @@ func (b *Bound) listLeaf(l *leaf, seg int) ([]Scored, error) {
 				freq = countPhrase(p.pos, l, &places)
 			}
 		}
-		if freq > 0 {
-			out = append(out, Scored{d, int64(contribution(l.w, freq, b.fields[l.field].inv[f.norms[d]]))})
+		switch {
+		case freq == 0:
+		case l.kind == leafCombined:
+			out = append(out, Scored{d, int64(contribution(l.w, freq, 1/float32(combinedUnit)))})
+		default:
+			f := &b.fields[l.field]
+			out = append(out, Scored{d, int64(contribution(l.w, freq, f.inv[f.perSeg[seg].norms[d]]))})
 		}
 	}
 	slices.SortFunc(out, func(x, y Scored) int { return cmp.Compare(x.Doc, y.Doc) })
 	return out, nil
+}
+
+// present counts the fields of a segment that have the word of a combined leaf.
+func (b *Bound) present(l *leaf, seg int) int {
+	n := 0
+	for _, t := range l.terms {
+		if b.entries[seg*len(b.terms)+t].df > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // An Explanation says how a raw score came about. Raw is the sum of the Raw of
@@ -172,15 +219,27 @@ func (b *Bound) Explain(seg int, doc uint32) (*Explanation, error) {
 		return nil, storage.Invalidf("bm25: doc %d of segment %d is out of range", doc, seg)
 	}
 	e, err := b.explain(b.root, seg, doc)
+	e.scale(b.shift)
 	return &e, err
+}
+
+// scale gives a tree the usual unit of scores.
+func (e *Explanation) scale(shift uint) {
+	e.Raw <<= shift
+	for i := range e.Details {
+		e.Details[i].scale(shift)
+	}
 }
 
 func (b *Bound) explain(n *node, seg int, doc uint32) (Explanation, error) {
 	if n.op == opLeaf {
 		return b.explainLeaf(&b.leaves[n.leaf], seg, doc)
 	}
+	if n.op == opMax || n.op == opConst {
+		return b.explainBest(n, seg, doc)
+	}
 	e := Explanation{}
-	must, should, not := n.kids, n.should, n.not
+	must, should := n.kids, n.should
 	switch n.op {
 	case opAny:
 		must, should = nil, n.kids
@@ -188,10 +247,10 @@ func (b *Bound) explain(n *node, seg int, doc uint32) (Explanation, error) {
 	case opAll:
 		e.Description = "all of"
 	default:
-		e.Description = fmt.Sprintf("%d must, at least %d of %d should, %d must not", len(must), n.min, len(should), len(not))
+		e.Description = fmt.Sprintf("%d must, %d filter, at least %d of %d should, %d must not", len(must), len(n.filter), n.min, len(should), len(n.not))
 	}
-	got := [3]int{}
-	for part, kids := range [3][]*node{must, should, not} {
+	got := [4]int{}
+	for part, kids := range [4][]*node{must, should, n.filter, n.not} {
 		for _, k := range kids {
 			d, err := b.explain(k, seg, doc)
 			if err != nil {
@@ -200,16 +259,62 @@ func (b *Bound) explain(n *node, seg int, doc uint32) (Explanation, error) {
 			if d.Matched {
 				got[part]++
 			}
-			if part == 2 {
+			if part >= 2 {
 				d.clear()
 			}
 			e.Raw += d.Raw
 			e.Details = append(e.Details, d)
 		}
 	}
-	e.Matched = got[0] == len(must) && got[1] >= n.min && got[2] == 0 && got[0]+got[1] > 0
+	e.Matched = got[0] == len(must) && got[1] >= n.min && got[2] == len(n.filter) && got[3] == 0 && got[0]+got[1]+got[2] > 0
+	if n.raw > 0 {
+		e.Raw += int64(n.raw)
+		e.Details = append(e.Details, Explanation{Description: "the least score, for the filters", Raw: int64(n.raw), Matched: true})
+	}
 	if !e.Matched {
 		e.clear()
+	}
+	return e, nil
+}
+
+// explainBest explains a maximum or a constant: the parts that do not count are
+// cleared, and a detail of its own stands for the share of the others.
+func (b *Bound) explainBest(n *node, seg int, doc uint32) (Explanation, error) {
+	e := Explanation{Description: "the best of"}
+	var scores []uint64
+	best := -1
+	for i, k := range n.kids {
+		d, err := b.explain(k, seg, doc)
+		if err != nil {
+			return e, err
+		}
+		e.Matched = e.Matched || d.Matched
+		scores = append(scores, uint64(d.Raw))
+		if best < 0 || d.Raw > e.Details[best].Raw {
+			best = i
+		}
+		e.Details = append(e.Details, d)
+	}
+	if !e.Matched {
+		e.clear()
+		return e, nil
+	}
+	if e.Raw = int64(n.best(scores)); n.op == opConst {
+		e.Description, e.Raw, best = "a constant score for", int64(n.raw), -1
+	}
+	rest := e.Raw
+	for i := range e.Details {
+		if i != best {
+			e.Details[i].clear()
+		}
+		rest -= e.Details[i].Raw
+	}
+	if rest > 0 {
+		what := fmt.Sprintf("%.4g of the others", float64(n.tie)/tieUnit)
+		if n.op == opConst {
+			what = "the constant"
+		}
+		e.Details = append(e.Details, Explanation{Description: what, Raw: rest, Matched: true})
 	}
 	return e, nil
 }
@@ -236,8 +341,14 @@ func (b *Bound) explainLeaf(l *leaf, seg int, doc uint32) (Explanation, error) {
 		}
 	} else {
 		for i := range r.cur {
-			if r.cur[i].seek(doc) == doc {
-				freq += r.cur[i].freq()
+			c := &r.cur[i]
+			if c.seek(doc) != doc {
+				continue
+			}
+			if l.kind == leafCombined {
+				freq += combinedFreq(c.freq(), c.inv[c.f.norms[doc]], len(r.cur))
+			} else {
+				freq += c.freq()
 			}
 		}
 	}
@@ -246,6 +357,10 @@ func (b *Bound) explainLeaf(l *leaf, seg int, doc uint32) (Explanation, error) {
 	}
 	norm := r.norms[doc]
 	e.Raw, e.Matched = int64(contribution(r.w, freq, r.inv[norm])), true
+	if l.kind == leafCombined {
+		e.Description += fmt.Sprintf(", Σ weight·tf/norm %.6g", float64(freq)/combinedUnit)
+		return e, nil
+	}
 	e.Description += fmt.Sprintf(", freq %d, length %d, average %.4g", freq, decodeNorm(norm), b.fields[l.field].average)
 	return e, nil
 }
@@ -268,6 +383,6 @@ func (b *Bound) describe(l *leaf) string {
 	for _, t := range l.terms {
 		df = max(df, b.terms[t].df)
 	}
-	kind := [...]string{"term", "prefix of", "phrase"}[l.kind]
-	return fmt.Sprintf("%s: %s %s, idf %.6g (df %d of %d), weight %.6g", f.name, kind, s, l.idf, df, f.docs, l.w)
+	kind := [...]string{"term", "any of", "phrase", "in all fields"}[l.kind]
+	return fmt.Sprintf("%s: %s %s, idf %.6g (df %d of %d), weight %.6g", f.name, kind, s, l.idf, df, f.docs, l.idf*l.boost)
 }

@@ -70,17 +70,13 @@ func (b *Bound) TopK(seg, k int, accept Accept, floor Floor, s *Scratch, dst []S
 	if seg < 0 || seg >= b.segs {
 		return dst, storage.Invalidf("bm25: segment %d of %d", seg, b.segs)
 	}
-	if b.idfSum >= math.MaxUint32 {
-		// Sums may exceed 32 bits: hundreds of rare words. Pruning would be
-		// of little use as well.
-		return b.exhaustive(seg, k, accept, floor, dst)
-	}
 	k = int(min(int64(k), int64(b.docs[seg])))
-	if k <= 0 || int64(floor) > b.idfSum {
+	least := (max(int64(floor), 1) + 1<<b.shift - 1) >> b.shift
+	if k <= 0 || b.shift == 0 && least > b.idfSum || least > math.MaxUint32 {
 		return dst, nil
 	}
 	x := search{b: b, s: s, accept: &accept, docs: b.docs[seg]}
-	s.heap.reset(k, uint32(max(floor, 1)))
+	s.heap.reset(k, uint32(least))
 	x.open(seg)
 	root := b.root
 	switch {
@@ -102,7 +98,12 @@ func (b *Bound) TopK(seg, k int, accept Accept, floor Floor, s *Scratch, dst []S
 			return dst, err
 		}
 	}
-	return s.heap.drain(dst), nil
+	before := len(dst)
+	dst = s.heap.drain(dst)
+	for i := before; b.shift > 0 && i < len(dst); i++ {
+		dst[i].Raw <<= b.shift
+	}
+	return dst, nil
 }
 
 // flat tells whether all kids are leaves.

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/quarrysearch/quarry/bm25/pattern"
 )
 
 // world is a collection cut into segments, in two fields.
@@ -63,7 +65,13 @@ func randomQuery(rng *rand.Rand, docs map[uint32]text, n uint32, vocabulary, dep
 	if rng.IntN(2) == 0 {
 		fields = fields[:1]
 	}
-	switch kind := rng.IntN(9); {
+	switch kind := rng.IntN(18); {
+	case kind == 9:
+		return Terms{Fields: fields, Words: Words(randomWords(rng, vocabulary, 1+rng.IntN(4))...), Combined: true, Operator: Operator(rng.IntN(2))}
+	case kind == 10:
+		return randomPattern(rng, fields, vocabulary)
+	case kind > 10 && kind < 15 && depth > 0:
+		return randomWrap(rng, docs, n, vocabulary, depth-1, kind)
 	case kind < 3:
 		return Terms{Fields: fields, Words: Words(randomWords(rng, vocabulary, 1+rng.IntN(7))...)}
 	case kind == 3:
@@ -85,12 +93,49 @@ func randomQuery(rng *rand.Rand, docs map[uint32]text, n uint32, vocabulary, dep
 	if depth == 0 {
 		return q
 	}
-	for _, part := range []*[]Query{&q.Must, &q.Should, &q.MustNot} {
+	for _, part := range []*[]Query{&q.Must, &q.Filter, &q.Should, &q.MustNot} {
 		for range rng.IntN(3) {
 			*part = append(*part, randomQuery(rng, docs, n, vocabulary, depth-1))
 		}
 	}
 	return q
+}
+
+// randomPattern makes a word with errors, a wildcard or a regular expression.
+func randomPattern(rng *rand.Rand, fields []FieldBoost, vocabulary int) Query {
+	word := []rune(randomWords(rng, vocabulary, 1)[0])
+	var d *pattern.DFA
+	var err error
+	switch rng.IntN(3) {
+	case 0:
+		i := rng.IntN(len(word))
+		word[i] = '0'
+		d, err = pattern.Fuzzy(string(word), 1+rng.IntN(2), rng.IntN(3))
+	case 1:
+		d, err = pattern.Wildcard(string(word[:2])+"*"+string(word[len(word)-1:])+"?", nil)
+	default:
+		d, err = pattern.Regexp("w0.*("+string(word[4:])+"|[ab]1.)", nil)
+	}
+	if err != nil {
+		panic(err)
+	}
+	return Pattern{Fields: fields, Match: []*pattern.DFA{d}, MaxTerms: rng.IntN(12)}
+}
+
+// randomWrap makes a query of other queries.
+func randomWrap(rng *rand.Rand, docs map[uint32]text, n uint32, vocabulary, depth, kind int) Query {
+	q := randomQuery(rng, docs, n, vocabulary, depth)
+	switch kind {
+	case 11:
+		return Constant{Query: q, Score: float64(rng.IntN(3)) / 2}
+	case 12:
+		return Boost{Query: q, Factor: 0.1 + 3*rng.Float64()}
+	}
+	best := Best{Queries: []Query{q}, TieBreaker: []float64{0, 0.3, 1}[rng.IntN(3)]}
+	for range rng.IntN(3) {
+		best.Queries = append(best.Queries, randomQuery(rng, docs, n, vocabulary, depth))
+	}
+	return best
 }
 
 func randomAccept(rng *rand.Rand, n uint32) (Accept, string) {
@@ -118,7 +163,7 @@ func TestPrunedEqualsExhaustive(t *testing.T) {
 		vocabulary int
 		length     int
 		queries    int
-	}{{1, 3, 3, 20}, {200, 20, 10, 150}, {3000, 400, 12, 120}, {30000, 3000, 8, 60}}
+	}{{1, 3, 3, 20}, {200, 20, 10, 300}, {3000, 400, 12, 240}, {30000, 3000, 8, 90}}
 	var s Scratch
 	kinds := map[string]int{}
 	for seed, shape := range shapes {
@@ -161,7 +206,7 @@ func TestPrunedEqualsExhaustive(t *testing.T) {
 			}
 		}
 	}
-	for _, kind := range []string{"terms", "phrase", "prefix", "boolean"} {
+	for _, kind := range []string{"terms", "phrase", "prefix", "boolean", "pattern", "best", "constant", "boost"} {
 		if kinds[kind] < 10 {
 			t.Errorf("only %d queries of kind %s had hits", kinds[kind], kind)
 		}

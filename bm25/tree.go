@@ -1,6 +1,7 @@
 package bm25
 
 import (
+	"math"
 	"math/bits"
 
 	"github.com/quarrysearch/quarry/storage"
@@ -12,6 +13,7 @@ type frame struct {
 	set    [windowWords]uint64
 	scores [windowDocs]uint32
 	counts [windowDocs]uint16
+	sums   [windowDocs]uint64
 }
 
 // tree searches any query in windows of aligned docs. It skips windows that
@@ -91,6 +93,18 @@ func (x *search) nodeBound(n *node, from, to uint32) (bound uint64, until uint32
 		return x.anyBound(n.kids, n.min, from, to)
 	case opAll:
 		return x.allBound(n.kids, from, to)
+	case opMax:
+		return x.bestBound(n, from, to)
+	case opConst:
+		if bound, until = x.nodeBound(n.kids[0], from, to); bound > 0 {
+			bound = uint64(n.raw)
+		}
+		return bound, until
+	}
+	for _, k := range n.filter {
+		if b, u := x.nodeBound(k, from, to); b == 0 {
+			return 0, u
+		}
 	}
 	must, until := uint64(0), uint32(noDoc)
 	if len(n.kids) > 0 {
@@ -102,7 +116,20 @@ func (x *search) nodeBound(n *node, from, to uint32) (bound uint64, until uint32
 	if should == 0 && n.min > 0 {
 		return 0, u
 	}
-	return must + should, min(until, u)
+	return must + should + uint64(n.raw), min(until, u)
+}
+
+// bestBound bounds a maximum, which is monotone in its parts.
+func (x *search) bestBound(n *node, from, to uint32) (bound uint64, until uint32) {
+	high, sum := uint64(0), uint64(0)
+	until = noDoc
+	for _, k := range n.kids {
+		b, u := x.nodeBound(k, from, to)
+		high = max(high, b)
+		sum += b
+		until = min(until, u)
+	}
+	return high + (sum-high)*n.tie/tieUnit, until
 }
 
 func (x *search) allBound(kids []*node, from, to uint32) (bound uint64, until uint32) {
@@ -161,20 +188,79 @@ func (x *search) eval(n *node, depth int, from, to uint32, scored bool) *frame {
 		x.evalAny(n.kids, n.min, f, depth, from, to, scored, false)
 	case opAll:
 		x.evalAll(n.kids, f, depth, from, to, scored)
+	case opMax:
+		x.evalBest(n, f, depth, from, to, scored)
+	case opConst:
+		f.set = x.eval(n.kids[0], depth+1, from, to, false).set
+		f.addConstant(n.raw)
 	case opBool:
-		must := len(n.kids) > 0
-		if must && !x.evalAll(n.kids, f, depth, from, to, scored) {
-			return f
+		x.evalBool(n, f, depth, from, to, scored)
+	}
+	return f
+}
+
+func (x *search) evalBool(n *node, f *frame, depth int, from, to uint32, scored bool) {
+	within := len(n.kids) > 0
+	if within && !x.evalAll(n.kids, f, depth, from, to, scored) {
+		return
+	}
+	for _, k := range n.filter {
+		kid := x.eval(k, depth+1, from, to, false)
+		for i := range f.set {
+			if within {
+				f.set[i] &= kid.set[i]
+			} else {
+				f.set[i] = kid.set[i]
+			}
 		}
-		x.evalAny(n.should, n.min, f, depth, from, to, scored, must)
-		for _, k := range n.not {
-			kid := x.eval(k, depth+1, from, to, false)
-			for i := range f.set {
-				f.set[i] &^= kid.set[i]
+		within = true
+	}
+	x.evalAny(n.should, n.min, f, depth, from, to, scored, within)
+	for _, k := range n.not {
+		kid := x.eval(k, depth+1, from, to, false)
+		for i := range f.set {
+			f.set[i] &^= kid.set[i]
+		}
+	}
+	if n.raw > 0 {
+		f.addConstant(n.raw)
+	}
+}
+
+// evalBest joins kids into f, each doc with the best score and its share of the
+// others'.
+func (x *search) evalBest(n *node, f *frame, depth int, from, to uint32, scored bool) {
+	if n.tie > 0 {
+		f.sums = [windowDocs]uint64{}
+	}
+	for _, k := range n.kids {
+		kid := x.eval(k, depth+1, from, to, scored)
+		for i, w := range kid.set {
+			f.set[i] |= w
+			for ; scored && w != 0; w &= w - 1 {
+				o := (i*64 + bits.TrailingZeros64(w)) & (windowDocs - 1)
+				f.scores[o] = max(f.scores[o], kid.scores[o])
+				f.sums[o] += uint64(kid.scores[o])
 			}
 		}
 	}
-	return f
+	if !scored || n.tie == 0 {
+		return
+	}
+	count := listBits(x.s.docs[:], &f.set, 0)
+	for _, o := range x.s.docs[:count] {
+		high := uint64(f.scores[o&(windowDocs-1)])
+		f.scores[o&(windowDocs-1)] = uint32(high + (f.sums[o&(windowDocs-1)]-high)*n.tie/tieUnit)
+	}
+}
+
+// addConstant adds a score to every doc of f.
+func (f *frame) addConstant(raw uint32) {
+	for i, w := range f.set {
+		for ; w != 0; w &= w - 1 {
+			f.scores[(i*64+bits.TrailingZeros64(w))&(windowDocs-1)] += raw
+		}
+	}
 }
 
 // evalAll intersects kids into f. It reports false when nothing is left.
@@ -314,4 +400,55 @@ func (b *Bound) eachWindow(seg int, accept Accept, s *Scratch, fn func(word int,
 		}
 	}
 	return nil
+}
+
+// A combined leaf is a word in several fields as one, after Robertson, Zaragoza
+// and Taylor, "Simple BM25 extension to multiple weighted fields" (2004). What
+// saturates is Σ weight·tf·inverse norm; it takes the place of tf in units of
+// 1/combinedUnit, each field's part cut to whole units, so that sums are exact,
+// and the inverse norm is that unit.
+const (
+	combinedBits = 16
+	combinedUnit = 1 << combinedBits
+)
+
+// startCombined is start for a word in several fields. Norms are not looked at,
+// but every doc must have one: they are those of the field with most docs.
+func (r *leafRun) startCombined(b *Bound, seg int, l *leaf, pool []cursor) (rest []cursor, ok bool) {
+	*r = leafRun{kind: l.kind, l: l, inv: b.unit, w: l.w}
+	n := 0
+	for i, t := range l.terms {
+		e := &b.entries[seg*len(b.terms)+t]
+		if e.df == 0 {
+			continue
+		}
+		f := b.fields[b.terms[t].field].perSeg[seg]
+		if len(f.norms) > len(r.norms) {
+			r.norms = f.norms
+		}
+		pool[n].open(f, e, l.w, l.inverses[i])
+		r.df += e.df
+		n++
+	}
+	r.cur = pool[:n:n]
+	return pool[n:], n > 0
+}
+
+// combinedFreqs turns the tf of one field into its part of the sum.
+func combinedFreqs(s *Scratch, docs, freqs []uint32, c *cursor, fields int) []uint32 {
+	out := s.leafFreqs[:len(docs)]
+	for i, d := range docs {
+		out[i] = combinedFreq(freqs[i], c.inv[c.f.norms[d]], fields)
+	}
+	return out
+}
+
+// combinedFreq is at least 1, and so small that the fields' sum fits.
+func combinedFreq(freq uint32, inv float32, fields int) uint32 {
+	limit := uint32(math.MaxUint32 / uint64(fields))
+	x := float32(float32(freq)*inv) * combinedUnit
+	if !(x < float32(limit)/2) {
+		return limit / 2
+	}
+	return max(uint32(x), 1)
 }

@@ -111,6 +111,9 @@ func plainMark(r rune, nth int) bool {
 // longest n-grams the run has room for: one character alone finds the
 // character, two or more find pairs.
 func (s *Scratch) gramRun(text string, i int, sc script) int {
+	if sc == scriptCJK && s.a.segment != nil {
+		return s.wordRun(text, i)
+	}
 	maxN := 2
 	if sc == scriptCluster {
 		maxN = clusterGram
@@ -236,4 +239,114 @@ func isSentence(text string) bool {
 func hiragana(term []byte) bool {
 	r, _ := utf8.DecodeRune(term)
 	return r >= 0x3041 && r <= 0x309f
+}
+
+// wordPiece is the number of characters of a run that are cut into words at
+// once.
+const wordPiece = 512
+
+// wordRun emits a run of Han, Kana and Hangul with the words of a dictionary: the
+// n-grams of gramRun and, besides, the words of three characters and more, each
+// at its first character. Words of one and two are n-grams. (Asked for words
+// alone, without the pairs that cross them, XQuAD zh falls from .960 to .952 and
+// JaQuAD from .868 to .836.)
+func (s *Scratch) wordRun(text string, i int) int {
+	for more := true; more; {
+		s.ring, s.ends, s.starts = s.ring[:0], s.ends[:0], s.starts[:0]
+		i, more = s.takeUnits(text, i)
+		if len(s.ends) == 0 {
+			return i
+		}
+		from, to := s.starts[0][0], s.starts[len(s.starts)-1][1]
+		s.found = s.found[:0]
+		s.a.segment(text[from:to], func(start, end int) {
+			if start >= 0 && start < end && end <= to-from {
+				s.found = append(s.found, piece{from + start, from + end})
+			}
+		})
+		s.emitWords()
+	}
+	s.ring, s.ends, s.starts = s.ring[:0], s.ends[:0], s.starts[:0]
+	return i
+}
+
+// takeUnits pushes up to wordPiece units of the run at i, and tells where the
+// rest begins and whether there is any.
+func (s *Scratch) takeUnits(text string, i int) (next int, more bool) {
+	for i < len(text) {
+		r, w := utf8.DecodeRuneInString(text[i:])
+		if scriptOf(r) != scriptCJK {
+			return i, false
+		}
+		if len(s.ends) == wordPiece {
+			return i, true
+		}
+		start := i
+		i += w
+		plain := plainUnit(r)
+		for i < len(text) && text[i] >= utf8.RuneSelf {
+			e, ew := utf8.DecodeRuneInString(text[i:])
+			if !extendsUnit(e) || i+ew-start > maxTerm/4 {
+				break
+			}
+			i += ew
+			plain = false
+		}
+		s.pushUnit(text, start, i, plain)
+	}
+	return i, false
+}
+
+// emitWords emits the units in s, cut into the words of s.found.
+func (s *Scratch) emitWords() {
+	next := 0 // of s.found
+	for u := 0; u < len(s.ends); {
+		for next < len(s.found) && s.found[next].start < s.starts[u][0] {
+			next++
+		}
+		n := 1 // units of the word that begins here
+		if next < len(s.found) && s.found[next].start == s.starts[u][0] {
+			for u+n < len(s.ends) && s.starts[u+n-1][1] < s.found[next].end {
+				n++
+			}
+		}
+		s.putWord(u, n)
+		u += n
+	}
+}
+
+// putWord emits what begins in a word of n units.
+func (s *Scratch) putWord(u, n int) {
+	query := s.mode != modeIndex
+	sentence := query && s.mode != modePhrase && len(s.ends) >= sentenceUnits
+	for k := u; k < u+n; k++ {
+		if !query || len(s.ends) == 1 || sentence && !hiragana(s.units(k, 1)) {
+			s.putUnits(k, 1)
+		}
+		if k == u && n > 2 && s.mode != modePhrase {
+			s.putUnits(k, n)
+		}
+		if k+1 < len(s.ends) {
+			s.putUnits(k, 2)
+		}
+		s.pos++
+	}
+}
+
+// units is the folded form of n units.
+func (s *Scratch) units(u, n int) []byte {
+	from := 0
+	if u > 0 {
+		from = s.ends[u-1]
+	}
+	return s.ring[from:s.ends[u+n-1]]
+}
+
+func (s *Scratch) putUnits(u, n int) {
+	term := s.units(u, n)
+	stop := false
+	if s.a.stops != nil {
+		_, stop = s.a.stops[string(term)]
+	}
+	s.put(term, s.starts[u][0], s.starts[u+n-1][1], stop)
 }

@@ -68,9 +68,9 @@ var languages = [...]language{
 	{name: "vietnamese", codes: "vi vie", stops: stopVietnamese, keepAccents: true},
 }
 
-func (l *language) analyzer(id uint8) *Analyzer {
+func (l *language) analyzer(id, version uint8) *Analyzer {
 	a := &Analyzer{
-		name: l.name, id: id, kind: l.kind, stem: l.stem,
+		name: l.name, id: id, kind: l.kind, version: version, stem: l.stem,
 		possessive: l.possessive, turkish: l.turkish, keepAccents: l.keepAccents,
 	}
 	if l.stops != "" {

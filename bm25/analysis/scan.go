@@ -129,9 +129,25 @@ func nextScript(text string, i int) int {
 	return len(text)
 }
 
+// squared emits a unit that is one character (㎏).
+func (s *Scratch) squared(text string, start, end int) bool {
+	s.buf = s.fold.foldCase(s.buf[:0], text[start:end], 0)
+	for _, c := range s.buf {
+		if k := asciiClass[c]; c >= utf8.RuneSelf || k != asciiLower && k != asciiDigit {
+			return false
+		}
+	}
+	s.put(s.buf, start, end, false)
+	s.pos++
+	return true
+}
+
 // symbol emits an emoji or a pictograph as a term of its own.
 func (s *Scratch) symbol(text string, start, end int) {
 	r, _ := utf8.DecodeRuneInString(text[start:])
+	if s.a.version >= version2 && r >= 0x3371 && r <= 0x33df && s.squared(text, start, end) {
+		return
+	}
 	if r < 0x2600 || r > 0x27bf && r < 0x1f000 || !unicode.Is(unicode.So, r) || end-start > maxTerm {
 		return
 	}

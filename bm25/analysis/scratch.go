@@ -41,6 +41,7 @@ type Scratch struct {
 	fold     folder
 	unit     []byte  // the folded form of one character
 	pieces   []piece // parts of an identifier
+	found    []piece // words of a dictionary
 	segments []segment
 	ring     []byte // units of an n-gram run
 	ends     []int

@@ -27,6 +27,9 @@ const (
 
 // word emits the word text[start:end] and moves the position past it.
 func (s *Scratch) word(text string, start, end int, sh shape) {
+	if s.a.version >= version2 && sh&hasLetter != 0 && asciiClass[text[start]] == asciiDigit && s.quantity(text, start, end) {
+		return
+	}
 	if sh&hasLetter == 0 && sh&hasHigh == 0 {
 		if sh&hasJoint != 0 && end-start <= maxTerm {
 			s.number(text, start, end)
@@ -79,6 +82,43 @@ func (s *Scratch) number(text string, start, end int) {
 	s.buf = b
 	s.put(b, start, end, false)
 	s.pos++
+}
+
+// A unit has this many letters.
+const (
+	minUnit = 2
+	maxUnit = 6
+)
+
+// quantity emits a number with its unit (5kg, 3.5mm) whole and in parts. It
+// reports false for another kind of word.
+func (s *Scratch) quantity(text string, start, end int) bool {
+	at := start
+	for at < end && (asciiClass[text[at]] == asciiDigit || (text[at] == '.' || text[at] == ',') && pointAt(text, at, 1, end)) {
+		at++
+	}
+	letters := 0
+	for _, r := range text[at:end] {
+		if letters++; letters > maxUnit || !unicode.IsLetter(r) {
+			return false
+		}
+	}
+	if letters < minUnit || end-start > maxTerm {
+		return false
+	}
+	switch text[at:end] {
+	case "st", "nd", "rd", "th": // ordinals
+		return false
+	}
+	s.joined = append(s.joined[:0], text[start:end]...)
+	s.whole(start, end)
+	if s.mode == modePhrase {
+		s.pos += 2
+		return true
+	}
+	s.number(text, start, at)
+	s.single(text, at, end)
+	return true
 }
 
 // sections parts a word at its apostrophes. An elided article (French l', d')

@@ -30,11 +30,14 @@ var arrows = map[string][]string{
 	"fusion":              {},
 	"storage":             {"internal/invariants"},
 	"bm25/analysis":       {"storage", "internal/invariants"},
-	"bm25":                {"storage", "internal/simd", "internal/bitpack", "internal/invariants"},
+	"bm25/pattern":        {"storage"},
+	"bm25":                {"bm25/pattern", "storage", "internal/simd", "internal/bitpack", "internal/invariants"},
 	"hnsw/quant":          {"storage", "internal/simd", "internal/bitpack", "internal/invariants"},
 	"hnsw":                {"hnsw/quant", "storage", "internal/simd", "internal/bitpack", "internal/invariants"},
 	"index/filter":        {"storage", "internal/invariants"},
-	"index":               {"index/filter", "bm25", "bm25/analysis", "hnsw", "hnsw/quant", "fusion", "storage", "internal/invariants"},
+	"index/keyword":       {"bm25", "bm25/analysis", "bm25/pattern", "storage"},
+	"index/querystring":   {"index/keyword", "bm25"},
+	"index":               {"index/filter", "index/keyword", "index/querystring", "bm25", "bm25/pattern", "bm25/analysis", "hnsw", "hnsw/quant", "fusion", "storage", "internal/invariants"},
 	"knowledge/parse":     {"storage", "internal/invariants"},
 	"knowledge/chunk":     {"storage", "bm25/analysis", "internal/invariants"},
 	"knowledge/embed":     {"storage", "internal/simd", "internal/invariants"},
@@ -47,13 +50,14 @@ var arrows = map[string][]string{
 	"knowledge/workflow":  {"knowledge", "knowledge/aisearch", "knowledge/catalog", "knowledge/chat", "knowledge/chunk", "knowledge/embed", "knowledge/rerank", "knowledge/space", "index", "index/filter", "storage", "internal/invariants"},
 	"knowledge":           {"knowledge/parse", "knowledge/chunk", "knowledge/embed", "knowledge/rerank", "index", "index/filter", "bm25/analysis", "fusion", "storage", "internal/invariants"},
 	"bench":               {"knowledge", "knowledge/aisearch", "knowledge/space", "index", "index/filter", "bm25", "bm25/analysis", "hnsw", "hnsw/quant", "fusion", "storage"},
-	"cmd":                 {"bench", "knowledge", "knowledge/aisearch", "knowledge/catalog", "knowledge/chat", "knowledge/research", "knowledge/space", "knowledge/workflow", "knowledge/parse", "knowledge/chunk", "knowledge/embed", "knowledge/rerank", "index", "index/filter", "bm25/analysis", "fusion", "storage", "internal/simd"},
+	"cmd":                 {"bench", "knowledge", "knowledge/aisearch", "knowledge/catalog", "knowledge/chat", "knowledge/research", "knowledge/space", "knowledge/workflow", "knowledge/parse", "knowledge/chunk", "knowledge/embed", "knowledge/rerank", "index", "index/filter", "index/keyword", "bm25/analysis", "fusion", "storage", "internal/simd"},
 }
 
 // testArrows are what tests may import besides.
 var testArrows = map[string][]string{
-	"bm25":            {"bm25/analysis"},                     // real tokens
-	"knowledge/space": {"knowledge/chunk", "knowledge/chat"}, // chunks of one line, models that count
+	"bm25":              {"bm25/analysis"},                     // real tokens
+	"index/querystring": {"bm25/analysis"},                     // what is parsed can be built
+	"knowledge/space":   {"knowledge/chunk", "knowledge/chat"}, // chunks of one line, models that count
 }
 
 // banned imports and why.
