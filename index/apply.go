@@ -45,7 +45,7 @@ func (ix *Index) Apply(ctx context.Context, b *Batch) error {
 		if err := ix.waitForRoom(ctx); err != nil {
 			return err
 		}
-		p, err := prepare(ix.currentSchema(), b.ops)
+		p, err := prepare(ctx, ix.currentSchema(), b.ops)
 		if err != nil {
 			return err
 		}
@@ -90,12 +90,15 @@ type prepared struct {
 // other. What a DeleteWhere hits in the index is found when the batch is
 // logged; an older document of an id in dead goes anyway, so the order within
 // the batch does not matter for it.
-func prepare(sc *schema, ops []op) (*prepared, error) {
+func prepare(ctx context.Context, sc *schema, ops []op) (*prepared, error) {
 	c := checker{sc: sc}
 	p := &prepared{base: sc}
 	slot := make(map[string]int, len(ops)) // id → place in docs, -1 deleted
 	docs := make([]segment.Doc, 0, len(ops))
 	for i := range ops {
+		if i%256 == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 		o := &ops[i]
 		c.left = len(ops) - i
 		switch o.kind {

@@ -2,7 +2,6 @@ package index
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,125 +9,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/quarrysearch/quarry/index/filter"
 	"github.com/quarrysearch/quarry/index/segment"
 	"github.com/quarrysearch/quarry/storage"
 )
-
-// Stats describes an index at one moment.
-type Stats struct {
-	Generation   uint64         `json:"generation"`    // commits so far
-	Documents    int            `json:"documents"`     // live
-	Deleted      int            `json:"deleted"`       // tombstones no merge has dropped yet
-	Segments     []SegmentStats `json:"segments"`      // file segments, then memory segments
-	MutableBytes int64          `json:"mutable_bytes"` // of the memory segments
-	WALBytes     int64          `json:"wal_bytes"`     // of all log files
-	Fields       []FieldStats   `json:"fields"`
-	// LastError is the last failure of a flush or merge since Open, nil for
-	// none. ReadOnly tells why the index takes no writes.
-	LastError *BackgroundError `json:"last_error,omitempty"`
-	ReadOnly  error            `json:"-"`
-}
-
-// SegmentStats describes one segment.
-type SegmentStats struct {
-	Name    string `json:"name"` // file name, or "mutable"
-	Bytes   int64  `json:"bytes"`
-	Docs    int    `json:"docs"`    // tombstoned ones included
-	Deleted int    `json:"deleted"` // tombstones
-}
-
-// FieldStats counts the documents that hold a field, tombstoned ones included.
-type FieldStats struct {
-	Name      string `json:"name"`
-	Kind      string `json:"kind"` // "text", "vector" or "metadata"
-	Type      string `json:"type"` // analyzer, metric and dimension, or type
-	Documents int    `json:"documents"`
-}
-
-// Stats describes the index as it is now. It costs a bitmap operation a
-// metadata field and segment.
-func (ix *Index) Stats() (Stats, error) {
-	var st Stats
-	s, err := ix.Snapshot()
-	if err != nil {
-		return st, err
-	}
-	defer s.Close()
-	st.Generation = ix.generation.Load()
-	st.LastError, st.ReadOnly = ix.bg.err.Load(), ix.writable()
-	for _, v := range s.segs {
-		d := SegmentStats{Name: v.name, Bytes: v.h.size, Docs: int(v.Docs), Deleted: int(v.Docs) - v.live}
-		st.Segments = append(st.Segments, d)
-		st.Documents += v.live
-		st.Deleted += d.Deleted
-	}
-	st.MutableBytes = s.st.memoryBytes()
-	if st.WALBytes, err = ix.walBytes(); err != nil {
-		return st, err
-	}
-	err = guard(func() error {
-		st.Fields, err = s.fieldStats()
-		return err
-	})
-	return st, err
-}
-
-func (ix *Index) walBytes() (int64, error) {
-	names, err := ix.fs.List(ix.dir)
-	var total int64
-	for _, name := range names {
-		if storage.ParseFileName(name).Kind != storage.FileWAL {
-			continue
-		}
-		n, err := ix.fs.Stat(ix.path(name))
-		if err != nil && !errors.Is(err, ErrNotFound) { // removed meanwhile
-			return 0, err
-		}
-		total += n
-	}
-	return total, err
-}
-
-func (s *Snapshot) fieldStats() ([]FieldStats, error) {
-	var out []FieldStats
-	for _, f := range s.schema.public.Text {
-		fs := FieldStats{Name: f.Name, Kind: "text", Type: f.Analyzer}
-		for _, v := range s.segs {
-			if t := v.Text[f.Name]; t != nil {
-				fs.Documents += int(t.Stats().DocsWithField)
-			}
-		}
-		out = append(out, fs)
-	}
-	for _, f := range s.schema.public.Vectors {
-		fs := FieldStats{Name: f.Name, Kind: "vector", Type: fmt.Sprintf("%v %d", f.Metric, f.Dim)}
-		for _, v := range s.segs {
-			if t := v.Vectors[f.Name]; t != nil {
-				fs.Documents += t.Len()
-			}
-		}
-		out = append(out, fs)
-	}
-	n := len(out)
-	for name, typ := range s.schema.public.Meta {
-		fs := FieldStats{Name: name, Kind: "metadata", Type: typ.String()}
-		c, err := s.schema.compile(filter.Or(filter.Exists(name), filter.IsNull(name)))
-		if err != nil {
-			return nil, err
-		}
-		for _, v := range s.segs {
-			m, err := c.Eval(v.Filter, nil, v.Docs)
-			if err != nil {
-				return nil, err
-			}
-			fs.Documents += int(m.GetCardinality())
-		}
-		out = append(out, fs)
-	}
-	slices.SortFunc(out[n:], func(a, b FieldStats) int { return cmp.Compare(a.Name, b.Name) })
-	return out, nil
-}
 
 // A CheckReport is what Check found.
 type CheckReport struct {
@@ -180,6 +63,9 @@ func Check(ctx context.Context, dir string, fs storage.FS, full bool) (*CheckRep
 		now, err := storage.ReadManifest(fs, dir)
 		if err == nil && now.Generation != man.Generation && try < readerTries {
 			continue // a writer beside us has replaced files
+		}
+		if err != nil {
+			c.problem(err)
 		}
 		return &c.CheckReport, errors.Join(append(c.errs, ctx.Err())...)
 	}
@@ -301,61 +187,265 @@ func uniqueIDs(ctx context.Context, views []*view) error {
 // either way the two indexes share nothing that is ever written again. It
 // syncs, verifies every checksum of the copy, and blocks nobody. When it
 // fails, what it has written is removed.
-func (ix *Index) Backup(ctx context.Context, dir string) (err error) {
+func (ix *Index) Backup(ctx context.Context, dir string) error {
 	s, err := ix.Snapshot()
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	if err := ix.fs.MkdirAll(dir); err != nil {
+	if err := emptyDir(ix.fs, dir); err != nil {
 		return fmt.Errorf("backup: %w", err)
 	}
-	names, err := ix.fs.List(dir)
+	c := newCopier(ix.fs, dir, ix.segmentOptions())
+	c.extra, err = ix.backupMark()
+	if err == nil {
+		err = c.write(ctx, s)
+	}
+	if err == nil {
+		_, err = Check(ctx, dir, ix.fs, true)
+	}
 	if err != nil {
-		return fmt.Errorf("backup: %w", err)
+		return fmt.Errorf("backup: %w", c.undo(err))
 	}
-	if len(names) > 0 {
-		return invalidf("backup: directory %s is not empty", dir)
+	return nil
+}
+
+// emptyDir makes a directory; ErrInvalid when it holds anything.
+func emptyDir(fs storage.FS, dir string) error {
+	if err := fs.MkdirAll(dir); err != nil {
+		return err
 	}
-	b := &backup{ix: ix, dir: dir}
-	defer func() {
-		if err != nil {
-			for _, name := range b.made {
-				err = errors.Join(err, ignoreNotFound(ix.fs.Remove(name)))
-			}
-			err = fmt.Errorf("backup: %w", err)
+	names, err := fs.List(dir)
+	if err == nil && len(names) > 0 {
+		err = invalidf("directory %s is not empty", dir)
+	}
+	return err
+}
+
+// A BackupReport tells what was written to a directory.
+type BackupReport struct {
+	Generation uint64 `json:"generation"` // of the state written
+	Documents  int    `json:"documents"`
+	Kept       int    `json:"kept"`   // segments the directory had already
+	Linked     int    `json:"linked"` // segments that are hard links
+	Copied     int    `json:"copied"`
+	Bytes      int64  `json:"bytes"` // of segments copied, and of the mutable one
+}
+
+// UpdateBackup brings an earlier backup of this index up to date, or makes one
+// where dir is empty or does not exist. Segments the backup has already are
+// verified and kept; one that is damaged there is brought over again. The
+// checksums of all are compared before the new state is named, and the old one
+// holds until then, also when the update fails or is cut short.
+// ErrInvalid when dir holds anything but a backup of the index in this
+// directory, ErrLocked while another process writes there.
+func (ix *Index) UpdateBackup(ctx context.Context, dir string) (BackupReport, error) {
+	s, err := ix.Snapshot()
+	if err != nil {
+		return BackupReport{}, err
+	}
+	defer s.Close()
+	c := newCopier(ix.fs, dir, ix.segmentOptions())
+	if c.extra, err = ix.backupMark(); err == nil {
+		err = c.replace(ctx, s, c.isBackup)
+	}
+	if err != nil {
+		err = fmt.Errorf("backup: %w", err)
+	}
+	return c.BackupReport, err
+}
+
+// isBackup allows a directory to be updated: one that holds a backup of the
+// same index which nobody has written to, or segments alone, left by a backup
+// that was cut short.
+func (c *copier) isBackup(man *storage.Manifest, err error) error {
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	from := uint64(0)
+	if man != nil {
+		if !bytes.Equal(man.Extra, c.extra) {
+			return invalidf("%s holds an index that is no %s (it says %q)", c.dir, c.extra, man.Extra)
 		}
-	}()
-	m := &storage.Manifest{Generation: 1}
+		from = man.WALFirst
+	}
+	log, err := storage.Replay(c.fs, c.dir, from, func([]byte) error { return nil })
+	if err == nil && (log.Records > 0 || man == nil && log.Next > 1) {
+		err = invalidf("%s was written to after it was made", c.dir)
+	}
+	return err
+}
+
+// backupMark is what the manifest of a backup says of its origin. The first
+// commit of an index opened in its place drops it.
+func (ix *Index) backupMark() ([]byte, error) {
+	dir, err := filepath.Abs(ix.dir)
+	return []byte("backup of " + filepath.ToSlash(dir)), err
+}
+
+// Restore makes the index in dir what backup holds, or makes one there. The
+// backup is checked in full first, each segment brought over is verified, and
+// only then the old state is given up, in one step: a crash or a failure
+// leaves the old index or the restored one. The old index may be damaged.
+// Readers keep what they have open; ErrLocked while a process writes to dir.
+// Hard links serve where the file system has them. Of the options FS,
+// Analyzers, Threads and GraphMin count; nil is all defaults.
+func Restore(ctx context.Context, backup, dir string, o *Options) (BackupReport, error) {
+	opt, err := o.normalize()
+	if err != nil {
+		return BackupReport{}, err
+	}
+	fs := opt.FS
+	fail := func(err error) (BackupReport, error) { return BackupReport{}, fmt.Errorf("restore: %w", err) }
+	if filepath.Clean(backup) == filepath.Clean(dir) {
+		return fail(invalidf("%s over itself", dir))
+	}
+	if _, err := Check(ctx, backup, fs, true); err != nil {
+		return fail(err)
+	}
+	opt.Schema, opt.ReadOnly = nil, true
+	ix, err := Open(backup, &opt)
+	if err != nil {
+		return fail(err)
+	}
+	defer ix.Close() // opened for reading: nothing to lose
+	s, err := ix.Snapshot()
+	if err != nil {
+		return fail(err)
+	}
+	defer s.Close()
+	c := newCopier(fs, dir, ix.segmentOptions())
+	if err := c.replace(ctx, s, mayBeDamaged); err != nil {
+		return fail(err)
+	}
+	return c.BackupReport, nil
+}
+
+// mayBeDamaged allows any directory that this build could read if it were whole.
+func mayBeDamaged(_ *storage.Manifest, err error) error {
+	if errors.Is(err, ErrCorrupt) || errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// A copier writes a snapshot to a directory as its next state.
+type copier struct {
+	BackupReport
+	fs       storage.FS
+	dir      string
+	o        segment.Options
+	extra    []byte
+	have     map[storage.SegmentInfo]uint64 // segments the directory has
+	next     storage.NextNames
+	walFirst uint64
+	copyOnly bool     // no hard links
+	made     []string // files to remove when it fails
+}
+
+func newCopier(fs storage.FS, dir string, o segment.Options) *copier {
+	return &copier{fs: fs, dir: dir, o: o, have: make(map[storage.SegmentInfo]uint64), next: storage.NextNames{Generation: 1, Segment: 1}}
+}
+
+// replace writes the snapshot over what the directory holds, unless allow
+// objects to its manifest, or the error for which there is none.
+func (c *copier) replace(ctx context.Context, s *Snapshot, allow func(*storage.Manifest, error) error) error {
+	if err := c.fs.MkdirAll(c.dir); err != nil {
+		return err
+	}
+	lock, err := c.fs.Lock(filepath.Join(c.dir, storage.LockName), true)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	man, err := storage.ReadManifest(c.fs, c.dir)
+	if err := allow(man, err); err != nil {
+		return err
+	}
+	if c.next, err = storage.ListNextNames(c.fs, c.dir); err != nil {
+		return err
+	}
+	if man != nil {
+		c.next.Segment = max(c.next.Segment, man.NextNumber)
+		for _, e := range man.Segments {
+			c.have[e.Info] = e.Number
+		}
+	}
+	if err = c.newLog(man); err == nil {
+		err = c.write(ctx, s)
+	}
+	if err != nil {
+		return c.undo(err)
+	}
+	now, err := storage.ReadManifestAt(c.fs, c.dir, c.Generation)
+	if err == nil {
+		_, err = storage.Sweep(c.fs, c.dir, now)
+	}
+	return err
+}
+
+// newLog starts the log of the new state, which shuts out those of the old.
+// The old state goes on in it if the new one never comes to be.
+func (c *copier) newLog(man *storage.Manifest) error {
+	if c.next.Log == 1 {
+		return nil // no logs
+	}
+	after := storage.ReplayReport{Next: c.next.Log}
+	if man != nil {
+		r, err := storage.Replay(c.fs, c.dir, man.WALFirst, func([]byte) error { return nil })
+		if errors.Is(err, ErrIO) {
+			return err
+		}
+		if err == nil {
+			after = r
+		}
+	}
+	w, err := storage.CreateWAL(c.fs, c.dir, after, storage.SyncAlways)
+	if err != nil {
+		return err
+	}
+	c.walFirst = w.Number()
+	return w.Close()
+}
+
+func (c *copier) write(ctx context.Context, s *Snapshot) (err error) {
+	m := &storage.Manifest{Generation: c.next.Generation, WALFirst: c.walFirst, Extra: c.extra}
 	if m.Schema, err = s.schema.encode(); err != nil {
 		return err
 	}
-	for i, v := range s.segs {
-		if i >= s.st.files {
-			break
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		e, err := b.file(v, uint64(i)+1)
+	for _, v := range s.segs[:s.st.files] {
+		e, err := c.file(ctx, v)
 		if err != nil {
 			return err
 		}
 		m.Segments = append(m.Segments, e)
 	}
-	e, ok, err := b.memory(ctx, s, uint64(s.st.files)+1)
+	e, ok, err := c.memory(ctx, s)
 	if err != nil {
 		return err
 	}
 	if ok {
 		m.Segments = append(m.Segments, e)
 	}
-	m.NextNumber = uint64(s.st.files) + 2
-	b.made = append(b.made, filepath.Join(dir, storage.ManifestName(1)))
-	if err := storage.WriteManifest(ix.fs, dir, m); err != nil {
-		return err
+	m.NextNumber = c.next.Segment
+	c.Generation, c.Documents = m.Generation, s.Len()
+	c.made = append(c.made, filepath.Join(c.dir, storage.ManifestName(m.Generation)))
+	return storage.WriteManifest(c.fs, c.dir, m)
+}
+
+// undo removes what a failed write has made and returns err: the manifest
+// first and for good, so that no crash leaves it without its files.
+func (c *copier) undo(err error) error {
+	for i, name := range slices.Backward(c.made) {
+		rerr := ignoreNotFound(c.fs.Remove(name))
+		if storage.ParseFileName(filepath.Base(name)).Kind == storage.FileManifest {
+			if rerr = errors.Join(rerr, c.fs.SyncDir(c.dir)); rerr != nil {
+				return errors.Join(err, rerr) // it may name the others
+			}
+		}
+		c.made = c.made[:i]
+		err = errors.Join(err, rerr)
 	}
-	_, err = Check(ctx, dir, ix.fs, true)
 	return err
 }
 
@@ -366,54 +456,83 @@ func ignoreNotFound(err error) error {
 	return err
 }
 
-type backup struct {
-	ix   *Index
-	dir  string
-	made []string // files to remove when it fails
-}
-
 // file brings one file segment and its tombstones over.
-func (b *backup) file(v *view, number uint64) (storage.SegmentEntry, error) {
-	e := storage.SegmentEntry{Number: number, Info: v.File.Info(), Docs: v.Docs}
-	from, to := b.ix.path(v.name), filepath.Join(b.dir, storage.SegmentName(number))
-	b.made = append(b.made, to)
-	if err := b.ix.fs.Link(from, to); err != nil {
-		if err := b.copy(from, to); err != nil {
+func (c *copier) file(ctx context.Context, v *view) (storage.SegmentEntry, error) {
+	e := storage.SegmentEntry{Info: v.File.Info(), Docs: v.Docs}
+	number, kept := c.have[e.Info]
+	if kept = kept && c.verify(ctx, number, e.Info) == nil; kept {
+		c.Kept++
+	} else {
+		number = c.next.Segment
+		c.next.Segment++
+		if err := c.bring(v, number); err != nil {
+			return e, err
+		}
+		if err := c.verify(ctx, number, e.Info); err != nil {
 			return e, err
 		}
 	}
+	e.Number = number
 	if v.deleted == nil {
-		return e, nil
+		return e, ctx.Err()
 	}
 	bits, err := v.deleted.ToBytes()
 	if err != nil {
 		return e, err
 	}
-	b.made = append(b.made, filepath.Join(b.dir, storage.TombstoneName(number, 1)))
-	e.Tombstones, err = storage.WriteTombstones(b.ix.fs, b.dir, number, 1, bits, uint32(v.deleted.GetCardinality()))
+	c.made = append(c.made, filepath.Join(c.dir, storage.TombstoneName(number, c.next.Generation)))
+	e.Tombstones, err = storage.WriteTombstones(c.fs, c.dir, number, c.next.Generation, bits, uint32(v.deleted.GetCardinality()))
 	return e, err
 }
 
+func (c *copier) bring(v *view, number uint64) error {
+	from, to := v.File.Name(), filepath.Join(c.dir, storage.SegmentName(number))
+	c.made = append(c.made, to)
+	if !c.copyOnly && c.fs.Link(from, to) == nil {
+		c.Linked++
+		return nil
+	}
+	c.Copied++
+	c.Bytes += v.File.Info().Size
+	return c.copy(from, to)
+}
+
+// verify compares the checksums of a segment in the directory.
+func (c *copier) verify(ctx context.Context, number uint64, want storage.SegmentInfo) error {
+	s, err := storage.OpenSegment(c.fs, filepath.Join(c.dir, storage.SegmentName(number)), want)
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.Verify(ctx), s.Release())
+}
+
 // memory writes the memory segments as one file; false when they are empty.
-func (b *backup) memory(ctx context.Context, s *Snapshot, number uint64) (storage.SegmentEntry, bool, error) {
+func (c *copier) memory(ctx context.Context, s *Snapshot) (storage.SegmentEntry, bool, error) {
 	views := s.st.memory()
 	n := liveDocs(views)
 	if n == 0 {
 		return storage.SegmentEntry{}, false, nil
 	}
-	path := filepath.Join(b.dir, storage.SegmentName(number))
-	b.made = append(b.made, path)
-	info, err := storage.CreateSegment(b.ix.fs, path, func(w *storage.SegmentWriter) error {
+	e := storage.SegmentEntry{Number: c.next.Segment, Docs: uint32(n)}
+	c.next.Segment++
+	path := filepath.Join(c.dir, storage.SegmentName(e.Number))
+	c.made = append(c.made, path)
+	var err error
+	e.Info, err = storage.CreateSegment(c.fs, path, func(w *storage.SegmentWriter) error {
 		return guard(func() error {
-			_, _, err := segment.Merge(ctx, w, s.schema.seg, inputs(views), b.ix.segmentOptions())
+			_, _, err := segment.Merge(ctx, w, s.schema.seg, inputs(views), c.o)
 			return err
 		})
 	})
-	return storage.SegmentEntry{Number: number, Info: info, Docs: uint32(n)}, true, err
+	if err == nil {
+		err = c.verify(ctx, e.Number, e.Info)
+	}
+	c.Bytes += e.Info.Size
+	return e, true, err
 }
 
-func (b *backup) copy(from, to string) error {
-	in, err := b.ix.fs.Open(from)
+func (c *copier) copy(from, to string) error {
+	in, err := c.fs.Open(from)
 	if err != nil {
 		return err
 	}
@@ -422,7 +541,7 @@ func (b *backup) copy(from, to string) error {
 	if err != nil {
 		return err
 	}
-	out, err := b.ix.fs.Create(to)
+	out, err := c.fs.Create(to)
 	if err != nil {
 		return err
 	}

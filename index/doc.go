@@ -25,7 +25,8 @@
 // opens it again, compares its checksums, and only then names it in a new
 // manifest; the older logs go. A merge of files does the same without the log.
 // Tombstones that arrive meanwhile are carried over before the result is
-// published. A batch larger than Options.MutableBytes goes straight to a file.
+// published. The checksums of its inputs come first, so that damage never gets
+// a new one. A batch larger than Options.MutableBytes goes straight to a file.
 //
 // # Life of a query
 //
@@ -48,6 +49,17 @@
 //     condition: replaying it asks nothing of the index.
 //   - After a failed fsync nothing is written any more until the index is
 //     opened again (ErrReadOnly). A full disk fails the call, and only that.
+//
+// # Damage
+//
+// Manifest, schema, tombstones, log and stored documents are compared with
+// their checksums whenever they are read, the rest of a segment by a merge, a
+// Backup, Check and, with Options.Verify, by Open: then nothing damaged is ever
+// served. An error of damaged bytes matches ErrCorrupt, that of a file cut or
+// unreadable under a query ErrIO; both name file and offset, and only the query
+// that meets them fails. Of the log's last records, whose sync nothing written
+// later attests, damage cannot be told from the leavings of a crash. Repair
+// saves what is readable; Restore goes back to a backup.
 //
 // # Concurrency
 //
@@ -72,15 +84,27 @@
 //
 // # Limits
 //
-//	document id                 1–512 bytes of UTF-8
-//	field name                  1–128 bytes of UTF-8, no control characters
-//	text fields, vector fields  1,024 each
+//	document id                 512 bytes of UTF-8, at least 1
+//	field name                  128 bytes of UTF-8, at least 1, no control characters
+//	text fields                 1,024, and as many vector fields
 //	metadata fields             65,536
-//	document in the WAL         64 MiB
-//	batch in the WAL            1 GiB
-//	vector                      1–4096 components, finite
-//	keyword, list of values     32 KiB, 65,536 values
-//	documents in a segment      2³¹−1
+//	document in the WAL         67,108,864 bytes
+//	batch in the WAL            1,073,741,824 bytes
+//	vector                      4,096 finite components, at least 1
+//	keyword value               32,768 bytes
+//	list of values              65,536
+//	documents in a segment      2,147,483,647
+//	segments                    Options.MaxSegments, default 32; writers wait above
+//	hits of a query             10,000 (K)
+//	offset and hits together    100,000
+//	candidates of a leg         10,000 (Depth)
+//	width of a graph walk       10,000 (Ef)
+//	query text                  1,048,576 bytes
+//	filter nesting              64
+//	filter nodes and values     65,536
+//	clauses of a query          4,096, 12 deep
+//	slop of a phrase            1,000
+//	facets                      64 fields, 10,000 values each
 //
 // One past a limit is ErrTooLarge or ErrInvalid, before anything is written.
 package index

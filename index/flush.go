@@ -88,10 +88,16 @@ func droppedMaps(views []*view) [][]uint32 {
 }
 
 // mergeToFile writes the live docs of views as a new file segment, syncs it,
-// opens it again and compares every checksum. nil when there are none.
+// opens it again and compares every checksum. nil when there are none. The
+// checksums of its inputs come first: a merge would give damage new ones.
 func (ix *Index) mergeToFile(ctx context.Context, sc *schema, views []*view) (h *handle, maps [][]uint32, err error) {
 	if liveDocs(views) == 0 {
 		return nil, droppedMaps(views), nil
+	}
+	for _, v := range views {
+		if err := v.File.Verify(ctx); err != nil {
+			return nil, nil, err
+		}
 	}
 	h, err = ix.writeFile(ctx, sc, func(w *storage.SegmentWriter) error {
 		maps, _, err = segment.Merge(ctx, w, sc.seg, inputs(views), ix.segmentOptions())
@@ -101,7 +107,7 @@ func (ix *Index) mergeToFile(ctx context.Context, sc *schema, views []*view) (h 
 }
 
 func (ix *Index) segmentOptions() segment.Options {
-	return segment.Options{Threads: ix.o.Threads, GraphMin: ix.o.GraphMin, Progress: ix.o.Progress}
+	return segment.Options{Threads: ix.o.Threads, GraphMin: ix.o.GraphMin, Progress: ix.o.Progress, Merged: ix.graphMerged}
 }
 
 func (ix *Index) writeFile(ctx context.Context, sc *schema, write func(*storage.SegmentWriter) error) (*handle, error) {

@@ -1,10 +1,15 @@
 package index
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
+	"github.com/RoaringBitmap/roaring/v2"
+
 	"github.com/quarrysearch/quarry/bm25/analysis"
+	"github.com/quarrysearch/quarry/index/filter"
 	"github.com/quarrysearch/quarry/index/highlight"
 	"github.com/quarrysearch/quarry/index/segment"
 )
@@ -70,6 +75,8 @@ type FacetCount struct {
 // Results is the answer to a query.
 type Results struct {
 	Hits []Hit `json:"hits"`
+	// Groups holds the hits instead of Hits, where Query.Group asks for them.
+	Groups []Group `json:"groups,omitempty"`
 	// Total is the number of live documents that match Filter and, in a
 	// query with Text and no Vector, Text; the same on every page. It is -1
 	// unless Query.Count asks for it. A vector leg ranks every document, so it
@@ -85,8 +92,9 @@ type Results struct {
 	Elapsed time.Duration `json:"elapsed_ns"`
 }
 
-// hydrate makes the hits of a page: what the query asked to see of each.
-func (s *search) hydrate(r *Results, page []ranked) error {
+// hydrate makes hits: what the query asked to see of each.
+func (s *search) hydrate(page []ranked) ([]Hit, error) {
+	hits := make([]Hit, 0, len(page))
 	kind := s.kind()
 	var dec segment.DocDecoder
 	var buf []byte
@@ -106,24 +114,24 @@ func (s *search) hydrate(r *Results, page []ranked) error {
 			var err error
 			v := s.views[p.view]
 			if buf, err = v.Stored.Get(p.doc, buf[:0]); err != nil {
-				return err
+				return nil, err
 			}
 			d, err := dec.DecodeStored(v.name, buf, want)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			s.fill(&h, d)
 		}
 		if s.q.Explain {
 			e, err := s.explain(p)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			h.Explanation = e
 		}
-		r.Hits = append(r.Hits, h)
+		hits = append(hits, h)
 	}
-	return nil
+	return hits, nil
 }
 
 func (s *search) kind() ScoreKind {
@@ -185,7 +193,10 @@ func (s *search) fill(h *Hit, d segment.Stored) {
 
 // passages finds the passages of a text by the query's terms for its field.
 func (s *search) passages(t segment.Text) []Passage {
-	is := s.text.matcher(t.Field)
+	if s.text.query == nil {
+		return nil
+	}
+	is := s.text.query.Matcher(t.Field)
 	if is == nil {
 		return nil
 	}
@@ -200,4 +211,210 @@ func (s *search) passages(t segment.Text) []Passage {
 		}
 	}
 	return out
+}
+
+const (
+	defaultGroupSize = 3
+	groupSlack       = 4 // hits asked for in a first try, for each hit of a group
+)
+
+// A GroupRequest asks for the best groups of documents instead of the best
+// documents: a group is the documents that hold one value of a metadata field.
+// Query.K is then the number of groups and Size that of hits in each.
+//
+// Groups are ordered by their best hit, and groups that share it (a list of
+// values) by value; the hits of a group are ordered as hits are: by score
+// descending, then id ascending. A document with several values stands in the
+// group of each; one whose field is missing, null or an empty list is in none,
+// and is not returned. MinScore, Filter and Fields hold as ever; Offset and
+// After are refused. Total and Facets count documents, not groups.
+//
+// With a single leg, and with Filter alone, each group holds its best Size
+// documents whatever their rank, and a hit's Leg.Rank is that within it. The hits of a hybrid query have scores that
+// come of their ranks within Depth; its groups are made of that one fused list,
+// and Depth is doubled while there are fewer than K of them and a leg may have
+// more to give.
+type GroupRequest struct {
+	Field string `json:"field"`
+	// Size is the number of hits of each group, at least 1; default 3. K × Size
+	// is at most MaxK.
+	Size int `json:"size,omitempty"`
+}
+
+// A Group is the best hits among the documents with one value.
+type Group struct {
+	Value any   `json:"value"` // of the field's type
+	Hits  []Hit `json:"hits"`
+}
+
+// group is a Group on its way.
+type group struct {
+	value filter.Value
+	hits  []ranked
+}
+
+func (s *search) checkGroup() error {
+	g := s.q.Group
+	if g == nil {
+		return nil
+	}
+	typ, ok := s.snap.schema.public.Meta[g.Field]
+	switch {
+	case !ok:
+		return invalidf("group: no metadata field %q", g.Field)
+	case typ == filter.Float64:
+		return invalidf("group: field %q holds fractions, which make no groups", g.Field)
+	case s.q.Offset != 0 || s.q.After != "":
+		return invalidf("group: pages (offset, after) are for single hits: ask for more groups")
+	case g.Size < 0 || s.q.K*cmp.Or(g.Size, defaultGroupSize) > MaxK:
+		return invalidf("group: %d groups of %d hits: want at least 1 and at most %d hits together", s.q.K, g.Size, MaxK)
+	}
+	return nil
+}
+
+// rankGroups is rank for groups. It returns them with the list they come from.
+//
+// The first K values met in a ranked list are the best groups, so the list is
+// made longer until it holds as many. What it does not hold of each group is
+// then searched in that group alone.
+func (s *search) rankGroups() (groups []group, list []ranked, kept int, err error) {
+	size := cmp.Or(s.q.Group.Size, defaultGroupSize)
+	if s.text == nil || s.vector == nil {
+		s.depth = min(max(s.q.K*size*groupSlack, defaultDepth), s.plan.Matches+1)
+	} else {
+		for s.depth < s.q.K*size {
+			s.depth *= 2
+		}
+	}
+	for {
+		if list, err = s.rank(); err != nil {
+			return nil, nil, 0, err
+		}
+		if kept = s.keep(list); kept < len(list) {
+			s.exhausted = true
+		}
+		if groups, err = s.gather(list[:kept], size); err != nil {
+			return nil, nil, 0, err
+		}
+		if len(groups) == s.q.K || s.exhausted || s.depth > s.plan.Matches {
+			break
+		}
+		if s.depth >= MaxOffset {
+			s.notes = append(s.notes, fmt.Sprintf("%d groups are all that the best %d hits hold", len(groups), s.depth))
+			break
+		}
+		s.depth *= 2
+	}
+	if !s.exhausted && (s.text == nil || s.vector == nil) {
+		for i := range groups {
+			if err := s.fillGroup(&groups[i], size); err != nil {
+				return nil, nil, 0, err
+			}
+		}
+	}
+	for i := range groups {
+		s.numberHits(groups[i].hits)
+	}
+	return groups, list, kept, nil
+}
+
+// gather makes the first K groups of a ranked list.
+func (s *search) gather(list []ranked, size int) ([]group, error) {
+	at := map[filter.Value]int{}
+	var groups []group
+	for _, r := range list {
+		v, err := s.views[r.view].Filter.Value(s.q.Group.Field, r.doc)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", s.views[r.view].name, err)
+		}
+		for e := range v.Elements() {
+			i, ok := at[e]
+			if !ok {
+				if len(groups) == s.q.K {
+					continue
+				}
+				i = len(groups)
+				at[e] = i
+				groups = append(groups, group{value: e})
+			}
+			if g := &groups[i]; len(g.hits) < size {
+				g.hits = append(g.hits, r)
+			}
+		}
+	}
+	return groups, nil
+}
+
+// fillGroup searches for the hits that a group lacks among its documents alone.
+func (s *search) fillGroup(g *group, size int) error {
+	if len(g.hits) == size {
+		return nil
+	}
+	c, err := s.snap.schema.compile(filter.Eq(s.q.Group.Field, g.value.Any()))
+	if err != nil {
+		return err
+	}
+	sub := *s
+	sub.plan.Segments = slices.Clone(s.plan.Segments)
+	sub.matches = make([]*roaring.Bitmap, len(s.views))
+	sub.depth = size
+	total := 0
+	for i, v := range s.views {
+		m, err := v.matches(c)
+		if err != nil {
+			return fmt.Errorf("%s: %w", v.name, err)
+		}
+		if s.matches != nil {
+			m.And(s.matches[i])
+		}
+		sub.matches[i] = m
+		sub.plan.Segments[i].Matches = int(m.GetCardinality())
+		total += sub.plan.Segments[i].Matches
+	}
+	if total == len(g.hits) {
+		return nil
+	}
+	more, err := sub.rank()
+	if err != nil {
+		return err
+	}
+	for _, r := range more[:s.keep(more)] {
+		if !slices.ContainsFunc(g.hits, func(h ranked) bool { return h.place == r.place }) {
+			g.hits = append(g.hits, r)
+		}
+	}
+	s.order(g.hits)
+	g.hits = g.hits[:min(len(g.hits), size)]
+	return nil
+}
+
+// numberHits makes a single leg's ranks those within the group, as its search
+// may have given them.
+func (s *search) numberHits(hits []ranked) {
+	if s.text != nil && s.vector != nil {
+		return
+	}
+	for i := range hits {
+		for _, leg := range []*Leg{&hits[i].keyword, &hits[i].vector} {
+			if leg.Rank > 0 {
+				leg.Rank = i + 1
+			}
+		}
+	}
+}
+
+// order sorts hits as results are.
+func (s *search) order(hits []ranked) {
+	slices.SortFunc(hits, func(a, b ranked) int {
+		return cmp.Or(cmp.Compare(b.score, a.score), s.compareIDs(a.place, b.place))
+	})
+}
+
+// keep counts the hits at the front of a list that reach the minimum score.
+func (s *search) keep(list []ranked) int {
+	kept := len(list)
+	for kept > 0 && list[kept-1].score < s.q.MinScore {
+		kept--
+	}
+	return kept
 }

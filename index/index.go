@@ -243,7 +243,7 @@ func (ix *Index) createNew() error {
 	if ix.o.Schema != nil {
 		in = *ix.o.Schema
 	}
-	sc, err := newSchema(in, false)
+	sc, err := newSchema(in, false, ix.o.Analyzers...)
 	if err != nil {
 		return err
 	}
@@ -286,7 +286,10 @@ func (ix *Index) load(man *storage.Manifest) (storage.ReplayReport, bool, error)
 	ix.man, ix.attempt = man, man.Generation
 	ix.walFirst.Store(man.WALFirst)
 	ix.generation.Store(man.Generation)
-	stored, err := decodeSchema(ix.path(storage.ManifestName(man.Generation)), man.Schema)
+	stored, err := decodeSchema(ix.path(storage.ManifestName(man.Generation)), man.Schema, ix.o.Analyzers...)
+	if err == nil && stored.missing != "" {
+		err = lacksAnalyzer(stored)
+	}
 	if err != nil {
 		return none, false, err
 	}
@@ -331,13 +334,23 @@ func (ix *Index) load(man *storage.Manifest) (storage.ReplayReport, bool, error)
 	return report, changed, nil
 }
 
+func lacksAnalyzer(sc *schema) error {
+	return schemaf("the index was built with analyzer %q: it has to be given in Options.Analyzers", sc.missing)
+}
+
 // openEntry opens a segment and its tombstones as the manifest has them.
 func (ix *Index) openEntry(sc *schema, e storage.SegmentEntry) (*view, error) {
 	h, err := ix.openFile(sc, e.Number, e.Info)
 	if err != nil {
 		return nil, err
 	}
-	v, err := ix.withSaved(h, e)
+	var v *view
+	if ix.o.Verify {
+		err = h.File.Verify(context.Background())
+	}
+	if err == nil {
+		v, err = ix.withSaved(h, e)
+	}
 	if err != nil {
 		_ = h.release()
 	}
@@ -348,22 +361,32 @@ func (ix *Index) withSaved(h *handle, e storage.SegmentEntry) (*view, error) {
 	if h.Docs != e.Docs {
 		return nil, storage.Corruptf(ix.path(h.name), 0, "%d documents, the manifest has %d", h.Docs, e.Docs)
 	}
+	deleted, err := ix.readTombstones(e)
+	if err != nil {
+		return nil, err
+	}
+	return newView(h, deleted), nil
+}
+
+// readTombstones reads the tombstones of a segment as the manifest has them;
+// nil when there are none.
+func (ix *Index) readTombstones(e storage.SegmentEntry) (*roaring.Bitmap, error) {
 	if e.Tombstones.Generation == 0 {
-		return newView(h, nil), nil
+		return nil, nil
 	}
 	b, err := storage.ReadTombstones(ix.fs, ix.dir, e.Number, e.Tombstones)
 	if err != nil {
 		return nil, err
 	}
-	deleted, err := decodeTombstones(ix.path(storage.TombstoneName(e.Number, e.Tombstones.Generation)), b, e.Docs)
+	path := ix.path(storage.TombstoneName(e.Number, e.Tombstones.Generation))
+	deleted, err := decodeTombstones(path, b, e.Docs)
 	if err != nil {
 		return nil, err
 	}
 	if n := deleted.GetCardinality(); n != uint64(e.Tombstones.Count) {
-		return nil, storage.Corruptf(ix.path(storage.TombstoneName(e.Number, e.Tombstones.Generation)), 0,
-			"%d tombstones, the manifest has %d", n, e.Tombstones.Count)
+		return nil, storage.Corruptf(path, 0, "%d tombstones, the manifest has %d", n, e.Tombstones.Count)
 	}
-	return newView(h, deleted), nil
+	return deleted, nil
 }
 
 // decodeTombstones reads a serialized bitmap and checks that it is one, and

@@ -2,7 +2,9 @@ package index
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -23,11 +25,94 @@ const (
 // killDir is the directory of the child process, empty in the parent.
 func killDir() string { return os.Getenv("QUARRY_KILL_DIR") }
 
-// killChild writes numbered batches until it is killed and prints the number
-// of each once it is acknowledged. Batch n puts killBatch documents and the
-// counter, and deletes the documents of batch n-killKeep.
+// killChild writes or reads, until it is killed.
 func killChild(dir string) {
-	ix, err := Open(dir, killOptions())
+	if os.Getenv("QUARRY_KILL_READS") != "" {
+		killReader(dir)
+		return
+	}
+	killWriter(dir)
+}
+
+// killReader opens the index again and again, beside whoever writes, and
+// prints what it finds wrong: each time it must hold whole batches only, and
+// none less than the time before. It ends when its input does.
+func killReader(dir string) {
+	done := make(chan struct{})
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		close(done)
+	}()
+	last, opened := 0, 0
+	for {
+		select {
+		case <-done:
+			fmt.Println("opened", opened)
+			return
+		default:
+		}
+		ix, err := Open(dir, &Options{ReadOnly: true})
+		if errors.Is(err, ErrNotFound) {
+			continue // not made yet
+		}
+		if err == nil {
+			var have int
+			if have, err = killHolds(ix); err == nil && have < last {
+				err = fmt.Errorf("batch %d after batch %d", have, last)
+			}
+			last = have
+			err = errors.Join(err, ix.Close())
+		}
+		if opened++; err != nil {
+			fmt.Println("error", err)
+			return
+		}
+	}
+}
+
+// killHolds returns the number of the last batch, and fails unless the index
+// holds the documents of the last killKeep batches, whole, and no others.
+func killHolds(ix *Index) (int, error) {
+	s, err := ix.Snapshot()
+	if err != nil {
+		return 0, err
+	}
+	defer s.Close()
+	d, err := s.Get("counter")
+	if errors.Is(err, ErrNotFound) && s.Len() == 0 {
+		return 0, nil
+	} else if err != nil {
+		return 0, err
+	}
+	have := int(d.Meta["n"].(int64))
+	want := 1
+	for n := max(1, have-killKeep+1); n <= have; n++ {
+		for i := range killBatch {
+			want++
+			id := fmt.Sprintf("%d-%d", n, i)
+			if d, err := s.Get(id); err != nil || d.Vectors["v"] == nil || d.Text["body"] == "" {
+				return have, fmt.Errorf("%s after %d batches: %v %w", id, have, d, err)
+			}
+		}
+	}
+	if n, err := s.Count(filter.Filter{}); err != nil || n != want {
+		return have, fmt.Errorf("%d documents, want %d (%w)", n, want, err)
+	}
+	return have, nil
+}
+
+// killWriter writes numbered batches and prints the number of each once it is
+// acknowledged. Batch n puts killBatch documents and the counter, and deletes
+// the documents of batch n-killKeep.
+func killWriter(dir string) {
+	o := killOptions()
+	switch os.Getenv("QUARRY_KILL_SYNC") {
+	case "never":
+		o.Sync = storage.SyncNever
+	case "every":
+		o.Sync = storage.SyncEvery(2 * time.Millisecond)
+	}
+	ix, err := Open(dir, o)
 	if err != nil {
 		fmt.Println("error", err)
 		return
@@ -64,28 +149,53 @@ func killCounter(ix *Index) (int, error) {
 	return int(d.Meta["n"].(int64)), nil
 }
 
-// TestKill kills a writing process at random moments, 20 times or as often as
-// QUARRY_KILLS says. Whatever it acknowledged must be there; of no batch may
-// there be a part.
+// TestKill kills a writing process at random moments, under every sync level,
+// while another process reads. Whatever was acknowledged must be there (the
+// operating system lives on, so under every level); of no batch may there be a
+// part. 100 kills, 10 with -short, 1,000 with QUARRY_LONG, or QUARRY_KILLS.
 func TestKill(t *testing.T) {
-	kills := 20
-	if s := os.Getenv("QUARRY_KILLS"); s != "" {
+	kills := 100
+	switch s := os.Getenv("QUARRY_KILLS"); {
+	case s != "":
 		kills, _ = strconv.Atoi(s)
-	} else if testing.Short() {
-		kills = 3
+	case long():
+		kills = 1000
+	case testing.Short():
+		kills = 10
 	}
 	r := rand.New(rand.NewPCG(testSeed(t), 2))
 	dir := t.TempDir()
-	total := 0
-	for range kills {
-		total = killOnce(t, r, dir, total)
+	reader := killProcess(dir, "QUARRY_KILL_READS=1")
+	stop, err := reader.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Logf("%d batches acknowledged over %d kills", total, kills)
+	said := new(strings.Builder)
+	reader.Stdout, reader.Stderr = said, said
+	if err := reader.Start(); err != nil {
+		t.Fatal(err)
+	}
+	total := 0
+	for i := range kills {
+		total = killOnce(t, r, dir, total, []string{"always", "every", "never"}[i%3])
+		if t.Failed() {
+			break
+		}
+	}
+	if err := errors.Join(stop.Close(), reader.Wait()); err != nil || !strings.HasPrefix(said.String(), "opened") {
+		t.Errorf("reader: %v: %s", err, said)
+	}
+	t.Logf("%d batches acknowledged over %d kills; reader: %s", total, kills, said)
 }
 
-func killOnce(t *testing.T, r *rand.Rand, dir string, before int) int {
+func killProcess(dir string, env ...string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "QUARRY_KILL_DIR="+dir)
+	cmd.Env = append(append(os.Environ(), "QUARRY_KILL_DIR="+dir), env...)
+	return cmd
+}
+
+func killOnce(t *testing.T, r *rand.Rand, dir string, before int, sync string) int {
+	cmd := killProcess(dir, "QUARRY_KILL_SYNC="+sync)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +206,7 @@ func killOnce(t *testing.T, r *rand.Rand, dir string, before int) int {
 	// A third of the kills may hit Open and its replay, the others hit a
 	// process that writes.
 	kill := func() { _ = cmd.Process.Kill() }
-	pause := time.Duration(r.IntN(120)) * time.Millisecond
+	pause := time.Duration(r.IntN(40)) * time.Millisecond
 	started := r.IntN(3) == 0
 	if started {
 		time.AfterFunc(pause, kill)
@@ -119,25 +229,9 @@ func killOnce(t *testing.T, r *rand.Rand, dir string, before int) int {
 		t.Fatalf("after a kill: %v", err)
 	}
 	defer ix.Close()
-	have, err := killCounter(ix)
+	have, err := killHolds(ix)
 	if err != nil || have < acked || have > acked+1 {
-		t.Fatalf("acknowledged %d batches, found %d (%v)", acked, have, err)
-	}
-	var want []string
-	for n := max(1, have-killKeep+1); n <= have; n++ {
-		for i := range killBatch {
-			want = append(want, fmt.Sprintf("%d-%d", n, i))
-		}
-	}
-	n, err := ix.Count(filter.Filter{})
-	if err != nil || have > 0 && n != len(want)+1 {
-		t.Fatalf("%d documents, want %d (%v)", n, len(want)+1, err)
-	}
-	for _, id := range want {
-		d, err := ix.Get(id)
-		if err != nil || d.Vectors["v"] == nil || d.Text["body"] == "" {
-			t.Fatalf("%s after %d batches: %v %v", id, have, d, err)
-		}
+		t.Fatalf("%s: acknowledged %d batches, found %d (%v)", sync, acked, have, err)
 	}
 	if _, err := Check(bg, dir, storage.OS{}, true); err != nil {
 		t.Fatal(err)

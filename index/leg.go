@@ -13,6 +13,8 @@ import (
 	"github.com/quarrysearch/quarry/fusion"
 	"github.com/quarrysearch/quarry/hnsw"
 	"github.com/quarrysearch/quarry/hnsw/quant"
+	"github.com/quarrysearch/quarry/index/keyword"
+	"github.com/quarrysearch/quarry/index/querystring"
 )
 
 var (
@@ -21,60 +23,114 @@ var (
 	vectorScratch   = sync.Pool{New: func() any { return new(hnsw.Scratch) }}
 )
 
-// A textLeg is the keyword part of a query, bound to the snapshot: every term
-// looked up in every view, weights from the statistics of all of them.
+// A textLeg is the keyword part of a query. When it runs it is bound to the
+// snapshot: every term looked up in every view, weights from the statistics of
+// all of them.
 type textLeg struct {
-	fields []bm25.FieldBoost // by name
-	words  []word
-	prefix bool
-	bound  *bm25.Bound // nil: the text has no term, nothing matches
-}
-
-// A word is one token of the query text, as each field's analyzer gives it.
-type word struct {
-	start, end int
-	terms      [][]byte // a field, in the order of textLeg.fields; nil: none
-	positions  []uint32
+	query  *keyword.Query
+	params map[string]bm25.Params
+	bound  *bm25.Bound // nil after bind: the text has no term, nothing matches
 }
 
 func (s *search) newTextLeg(q *TextQuery) (*textLeg, error) {
-	switch {
-	case len(q.Text) > MaxQueryText:
-		return nil, invalidf("text of %d bytes, the limit is %d", len(q.Text), MaxQueryText)
-	case !utf8.ValidString(q.Text):
-		return nil, invalidf("text is not UTF-8")
-	case q.Operator > And:
-		return nil, invalidf("operator %d is unknown", q.Operator)
-	case q.MinShouldMatch < 0 || q.Slop < 0 || q.Slop > 1000:
-		return nil, invalidf("minimum should match %d and slop %d: want at least 0, slop at most 1,000", q.MinShouldMatch, q.Slop)
-	case q.Phrase && q.Prefix:
-		return nil, invalidf("a phrase whose last word is a prefix is not supported")
-	}
 	if err := checkWeight("text", q.Weight); err != nil {
 		return nil, err
 	}
-	t := &textLeg{prefix: q.Prefix}
-	if err := t.chooseFields(s.snap.schema, q.Fields); err != nil {
+	sc := s.snap.schema
+	if len(sc.public.Text) == 0 {
+		return nil, invalidf("text: the schema has no text field")
+	}
+	c, notes, err := q.clause(sc)
+	s.notes = append(s.notes, notes...)
+	if err != nil || c == nil {
+		return &textLeg{}, err
+	}
+	fields := make([]keyword.Field, len(sc.public.Text))
+	params := make(map[string]bm25.Params, len(fields))
+	for i, f := range sc.public.Text {
+		tf := sc.text[f.Name]
+		fields[i] = keyword.Field{Name: f.Name, Boost: f.Boost, Analyzer: tf.analyzer}
+		params[f.Name] = bm25.Params{K1: tf.k1, B: tf.b}
+	}
+	scratch := analysisScratch.Get().(*analysis.Scratch)
+	defer analysisScratch.Put(scratch)
+	t := &textLeg{}
+	if t.query, err = keyword.Build(c, fields, scratch); err != nil {
 		return nil, err
 	}
-	t.analyze(s.snap.schema, q)
-	if len(t.words) == 0 {
-		s.notes = append(s.notes, "the text holds no word to search for")
-		return t, nil
+	s.notes = append(s.notes, t.query.Notes...)
+	t.params = params
+	return t, nil
+}
+
+// bind looks the terms up, once for all runs.
+func (t *textLeg) bind(s *search) error {
+	if t.query == nil || t.query.Tree == nil || t.bound != nil {
+		return nil
 	}
 	segs := make([]bm25.SegmentFields, len(s.views))
 	for i, v := range s.views {
 		segs[i] = v.Text
 	}
-	params := make(map[string]bm25.Params, len(t.fields))
-	for _, f := range t.fields {
-		tf := s.snap.schema.text[f.Field]
-		params[f.Field] = bm25.Params{K1: tf.k1, B: tf.b}
-	}
 	var err error
-	t.bound, err = bm25.Bind(t.query(q), segs, params)
-	return t, err
+	t.bound, err = bm25.Bind(t.query.Tree, segs, t.params)
+	return err
 }
+
+// clause makes one clause of whatever the query holds; nil when it holds no
+// text.
+func (q *TextQuery) clause(sc *schema) (c *keyword.Clause, notes []string, err error) {
+	given := 0
+	for _, is := range []bool{q.Text != "", q.QueryString != "", q.Clause != nil} {
+		if is {
+			given++
+		}
+	}
+	text := q.Text + q.QueryString
+	switch {
+	case given > 1:
+		return nil, nil, invalidf("text: more than one of text, query string and clause is given")
+	case len(text) > MaxQueryText:
+		return nil, nil, invalidf("text of %d bytes, the limit is %d", len(text), MaxQueryText)
+	case !utf8.ValidString(text):
+		return nil, nil, invalidf("text is not UTF-8")
+	case q.Operator > And:
+		return nil, nil, invalidf("operator %d is unknown", q.Operator)
+	case q.MinShouldMatch < 0 || q.Slop < 0 || q.Slop > keyword.MaxSlop:
+		return nil, nil, invalidf("minimum should match %d and slop %d: want at least 0, slop at most %d", q.MinShouldMatch, q.Slop, keyword.MaxSlop)
+	case q.Phrase && q.Prefix:
+		return nil, nil, invalidf("a phrase whose last word is a prefix is not supported")
+	case given == 0:
+		return nil, []string{noWord}, nil
+	}
+	op := keyword.Or
+	if q.Operator == And {
+		op = keyword.And
+	}
+	switch {
+	case q.Clause != nil:
+		c = &keyword.Clause{Bool: &keyword.Bool{Must: []keyword.Clause{*q.Clause}}}
+	case q.QueryString != "":
+		known := func(field string) bool { return sc.text[field] != nil }
+		c, notes = querystring.Parse(q.QueryString, querystring.Options{Operator: op, Field: known})
+		if c != nil {
+			c = &keyword.Clause{Bool: &keyword.Bool{Must: []keyword.Clause{*c}}}
+		}
+	case q.Phrase:
+		c = &keyword.Clause{Phrase: q.Text, Slop: q.Slop}
+	case q.Prefix:
+		c = &keyword.Clause{Prefix: q.Text, Operator: op, MinShouldMatch: q.MinShouldMatch}
+	default:
+		c = &keyword.Clause{Match: q.Text, Operator: op, MinShouldMatch: q.MinShouldMatch}
+	}
+	if c == nil {
+		return nil, append(notes, noWord), nil
+	}
+	c.Fields, c.Join, c.TieBreaker = q.Fields, q.Join, q.TieBreaker
+	return c, notes, nil
+}
+
+const noWord = "the text holds no word to search for"
 
 func checkWeight(leg string, w float64) error {
 	if w < 0 || math.IsNaN(w) || math.IsInf(w, 0) {
@@ -83,198 +139,11 @@ func checkWeight(leg string, w float64) error {
 	return nil
 }
 
-func (t *textLeg) chooseFields(sc *schema, want map[string]float64) error {
-	if len(want) == 0 {
-		for _, f := range sc.public.Text {
-			t.fields = append(t.fields, bm25.FieldBoost{Field: f.Name, Boost: f.Boost})
-		}
-	}
-	for name, boost := range want {
-		if sc.text[name] == nil {
-			return invalidf("text: no text field %q", name)
-		}
-		if !(boost > 0) || math.IsInf(boost, 0) {
-			return invalidf("text: boost %v of field %q: want a finite number above 0", boost, name)
-		}
-		t.fields = append(t.fields, bm25.FieldBoost{Field: name, Boost: boost})
-	}
-	if len(t.fields) == 0 {
-		return invalidf("text: the schema has no text field")
-	}
-	slices.SortFunc(t.fields, func(a, b bm25.FieldBoost) int { return cmp.Compare(a.Field, b.Field) })
-	return nil
-}
-
-// analyze makes the words. Fields with one analyzer share its work; tokens of
-// different analyzers are one word when they cover the same bytes.
-func (t *textLeg) analyze(sc *schema, q *TextQuery) {
-	scratch := analysisScratch.Get().(*analysis.Scratch)
-	defer analysisScratch.Put(scratch)
-	done := map[string]int{} // analyzer → field whose terms to share
-	for i, f := range t.fields {
-		a := sc.text[f.Field].analyzer
-		if j, ok := done[a.Identity()]; ok {
-			for w := range t.words {
-				t.words[w].terms[i], t.words[w].positions[i] = t.words[w].terms[j], t.words[w].positions[j]
-			}
-			continue
-		}
-		done[a.Identity()] = i
-		tokens := a.QueryTokens
-		if q.Phrase {
-			tokens = a.PhraseTokens
-		}
-		free := 0 // words before it are taken by this analyzer's tokens
-		tokens(scratch, q.Text, func(tok *analysis.Token) {
-			at := t.wordAt(tok, i, free)
-			t.words[at].terms[i] = slices.Clone(tok.Term)
-			t.words[at].positions[i] = tok.Position
-		})
-	}
-}
-
-// wordAt returns the word that covers the token's bytes and has no term of
-// field i yet, or a new one.
-func (t *textLeg) wordAt(tok *analysis.Token, i, from int) int {
-	for w := from; w < len(t.words) && i > 0; w++ {
-		if x := &t.words[w]; x.start == tok.Start && x.end == tok.End && x.terms[i] == nil {
-			return w
-		}
-	}
-	t.words = append(t.words, word{
-		start: tok.Start, end: tok.End,
-		terms: make([][]byte, len(t.fields)), positions: make([]uint32, len(t.fields)),
-	})
-	return len(t.words) - 1
-}
-
-// query builds the tree that bm25 runs.
-func (t *textLeg) query(q *TextQuery) bm25.Query {
-	if q.Phrase {
-		return t.phrase(q)
-	}
-	if !q.Prefix && q.Operator == And {
-		return t.all(t.words)
-	}
-	if !q.Prefix {
-		return bm25.Terms{Fields: t.fields, Words: bm25Words(t.words), MinimumShouldMatch: q.MinShouldMatch}
-	}
-	last := t.words[len(t.words)-1]
-	rest := t.words[:len(t.words)-1]
-	prefix := bm25.Prefix{Fields: t.fields, Prefix: last.terms}
-	if q.Operator == And {
-		must := []bm25.Query{prefix}
-		if len(rest) > 0 {
-			must = append(must, t.all(rest))
-		}
-		return bm25.Boolean{Must: must}
-	}
-	parts := []bm25.Query{prefix}
-	for i := range rest {
-		parts = append(parts, t.terms(rest[i:i+1], bm25.Or))
-	}
-	return bm25.Boolean{Should: parts, MinimumShouldMatch: q.MinShouldMatch}
-}
-
-func (t *textLeg) terms(words []word, op bm25.Operator) bm25.Query {
-	return bm25.Terms{Fields: t.fields, Words: bm25Words(words), Operator: op}
-}
-
-// all wants every word. A token that covers others, as a whole identifier
-// covers its parts, is wanted itself or all it covers: AND must not ask for
-// more than the text says.
-func (t *textLeg) all(words []word) bm25.Query {
-	words = slices.Clone(words)
-	slices.SortStableFunc(words, func(a, b word) int {
-		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end))
-	})
-	var single []word
-	var must []bm25.Query
-	for i := 0; i < len(words); {
-		j := i + 1
-		for j < len(words) && words[j].end <= words[i].end {
-			j++
-		}
-		if j == i+1 {
-			single = append(single, words[i])
-		} else {
-			must = append(must, bm25.Boolean{Should: []bm25.Query{
-				t.terms(words[i:i+1], bm25.Or), t.terms(words[i+1:j], bm25.And),
-			}})
-		}
-		i = j
-	}
-	if len(single) > 0 {
-		must = append(must, t.terms(single, bm25.And))
-	}
-	if len(must) == 1 {
-		return must[0]
-	}
-	return bm25.Boolean{Must: must}
-}
-
-func bm25Words(words []word) []bm25.Word {
-	out := make([]bm25.Word, len(words))
-	for i := range words {
-		out[i].Terms = words[i].terms
-	}
-	return out
-}
-
-// phrase makes one phrase for each group of fields whose analyzers put the
-// words at the same positions: a phrase matches within one field, and
-// positions of different analyzers do not compare.
-func (t *textLeg) phrase(q *TextQuery) bm25.Query {
-	var parts []bm25.Query
-	taken := make([]bool, len(t.fields))
-	for i := range t.fields {
-		if taken[i] {
-			continue
-		}
-		p := bm25.Phrase{Slop: uint32(q.Slop)}
-		var members []int
-		for j := i; j < len(t.fields); j++ {
-			if !taken[j] && t.samePositions(i, j) {
-				taken[j] = true
-				members = append(members, j)
-				p.Fields = append(p.Fields, t.fields[j])
-			}
-		}
-		for w := range t.words {
-			if t.words[w].terms[i] == nil {
-				continue
-			}
-			pw := bm25.PhraseWord{Position: t.words[w].positions[i]}
-			for _, j := range members {
-				pw.Terms = append(pw.Terms, t.words[w].terms[j])
-			}
-			p.Words = append(p.Words, pw)
-		}
-		if len(p.Words) > 0 {
-			parts = append(parts, p)
-		}
-	}
-	if len(parts) == 1 {
-		return parts[0]
-	}
-	return bm25.Boolean{Should: parts}
-}
-
-func (t *textLeg) samePositions(i, j int) bool {
-	for w := range t.words {
-		x := &t.words[w]
-		if (x.terms[i] == nil) != (x.terms[j] == nil) || x.positions[i] != x.positions[j] {
-			return false
-		}
-	}
-	return true
-}
-
 // run returns the best docs of all views, at most s.depth, best first. The
 // k-th best raw score so far is the floor of the next view.
 func (t *textLeg) run(s *search) ([]fusion.Item, error) {
-	if t.bound == nil {
-		return nil, nil
+	if err := t.bind(s); err != nil || t.bound == nil {
+		return nil, err
 	}
 	scratch := textScratch.Get().(*bm25.Scratch)
 	defer textScratch.Put(scratch)

@@ -4,11 +4,16 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/quarrysearch/quarry/hnsw"
 	"github.com/quarrysearch/quarry/hnsw/quant"
 	"github.com/quarrysearch/quarry/index/filter"
+	"github.com/quarrysearch/quarry/index/keyword"
+	"github.com/quarrysearch/quarry/index/segment"
 	"github.com/quarrysearch/quarry/storage"
 )
 
@@ -110,19 +115,19 @@ func TestLimits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	empty, err := prepare(sc, []op{{doc: Document{ID: "i", Text: map[string]string{"t": ""}}}})
+	empty, err := prepare(bg, sc, []op{{doc: Document{ID: "i", Text: map[string]string{"t": ""}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	room := MaxDocumentBytes - int(empty.bytes) - 3 // the length of the text needs 3 bytes more
 	for past := range 2 {
-		_, err := prepare(sc, []op{{doc: Document{ID: "i", Text: map[string]string{"t": strings.Repeat("x", room+past)}}}})
+		_, err := prepare(bg, sc, []op{{doc: Document{ID: "i", Text: map[string]string{"t": strings.Repeat("x", room+past)}}}})
 		if past == 0 && err != nil || past == 1 && !errors.Is(err, ErrTooLarge) {
 			t.Errorf("document %d past the limit: %v", past, err)
 		}
 	}
 	for _, n := range []int{512, 513} {
-		_, err := prepare(sc, []op{{doc: Document{ID: strings.Repeat("i", n)}}})
+		_, err := prepare(bg, sc, []op{{doc: Document{ID: strings.Repeat("i", n)}}})
 		if (err != nil) != (n == 513) {
 			t.Errorf("id of %d bytes: %v", n, err)
 		}
@@ -131,17 +136,17 @@ func TestLimits(t *testing.T) {
 	for i := range MaxMetaFields {
 		meta[fmt.Sprint(i)] = nil
 	}
-	if _, err := prepare(sc, []op{{doc: Document{ID: "a", Meta: meta}}}); err != nil {
+	if _, err := prepare(bg, sc, []op{{doc: Document{ID: "a", Meta: meta}}}); err != nil {
 		t.Errorf("%d fields: %v", len(meta), err)
 	}
 	meta["one more"] = nil
-	if _, err := prepare(sc, []op{{doc: Document{ID: "a", Meta: meta}}}); !errors.Is(err, ErrTooLarge) {
+	if _, err := prepare(bg, sc, []op{{doc: Document{ID: "a", Meta: meta}}}); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("%d fields: %v", len(meta), err)
 	}
 	// Vectors are not copied when a batch is checked, so a GiB costs little.
 	v := make([]float32, 4096)
 	v[0] = 1
-	one, err := prepare(sc, []op{{doc: Document{ID: "00000", Vectors: map[string][]float32{"v": v}}}})
+	one, err := prepare(bg, sc, []op{{doc: Document{ID: "00000", Vectors: map[string][]float32{"v": v}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +154,114 @@ func TestLimits(t *testing.T) {
 	for i := range ops {
 		ops[i].doc = Document{ID: fmt.Sprintf("%05d", i), Vectors: map[string][]float32{"v": v}}
 	}
-	if _, err := prepare(sc, append(ops, op{doc: Document{ID: "x", Vectors: map[string][]float32{"v": v}}})); !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), `"x"`) {
+	if _, err := prepare(bg, sc, append(ops, op{doc: Document{ID: "x", Vectors: map[string][]float32{"v": v}}})); !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), `"x"`) {
 		t.Errorf("batch one document past the limit: %v", err)
+	}
+}
+
+// The limits that are no matter of a schema or a batch, at the border and one
+// past it.
+func TestQueryLimits(t *testing.T) {
+	ix := mustOpen(t, storage.NewMemFS(), nil)
+	put(t, ix, Document{ID: "a", Text: map[string]string{"body": "x"}, Meta: map[string]any{"n": 1},
+		Vectors: map[string][]float32{"v": {1, 2, 3, 4}}})
+	nested := func(depth int) filter.Filter {
+		f := filter.Eq("n", 1)
+		for range depth - 1 {
+			f = filter.Not(f)
+		}
+		return f
+	}
+	wide := func(size int) filter.Filter { // a node and its values
+		vals := make([]any, size-1)
+		for i := range vals {
+			vals[i] = i
+		}
+		return filter.In("n", vals...)
+	}
+	facets := func(n, size int) []FacetRequest {
+		out := make([]FacetRequest, n)
+		for i := range out {
+			out[i] = FacetRequest{Field: "n", Limit: size}
+		}
+		return out
+	}
+	v := []float32{1, 2, 3, 4}
+	for name, q := range map[string]func(past int) Query{
+		"K":      func(past int) Query { return Query{K: MaxK + past} },
+		"offset": func(past int) Query { return Query{K: 10, Offset: MaxOffset - 10 + past} },
+		"depth":  func(past int) Query { return Query{K: 1, Depth: MaxDepth + past} },
+		"ef": func(past int) Query {
+			return Query{K: 1, Vector: &VectorQuery{Field: "v", Vector: v, Ef: MaxEf + past}}
+		},
+		"text": func(past int) Query {
+			return Query{K: 1, Text: &TextQuery{Text: strings.Repeat("x", MaxQueryText+past)}}
+		},
+		"filter depth":   func(past int) Query { return Query{K: 1, Filter: nested(filter.MaxDepth + past)} },
+		"filter size":    func(past int) Query { return Query{K: 1, Filter: wide(filter.MaxSize + past)} },
+		"facets":         func(past int) Query { return Query{K: 1, Facets: facets(MaxFacets+past, 1)} },
+		"values a facet": func(past int) Query { return Query{K: 1, Facets: facets(1, MaxFacetSize+past)} },
+	} {
+		for past := range 2 {
+			_, err := ix.Search(bg, q(past))
+			if past == 0 && err != nil || past == 1 && !errors.Is(err, ErrInvalid) && !errors.Is(err, ErrTooLarge) {
+				t.Errorf("%s, %d past the limit: %v", name, past, err)
+			}
+		}
+	}
+	for name, meta := range map[string]func(past int) any{
+		"keyword": func(past int) any { return strings.Repeat("x", filter.MaxKeywordSize+past) },
+		"list":    func(past int) any { return make([]int, filter.MaxListValues+past) },
+	} {
+		for past := range 2 {
+			b := NewBatch()
+			b.Put(Document{ID: name, Meta: map[string]any{name: meta(past)}})
+			if err := ix.Apply(bg, b); past == 0 && err != nil || past == 1 && !errors.Is(err, ErrTooLarge) {
+				t.Errorf("%s, %d past the limit: %.200v", name, past, err)
+			}
+		}
+	}
+}
+
+// Above MaxSegments a writer waits for the merger, or merges itself.
+func TestSegmentLimit(t *testing.T) {
+	fs := storage.NewMemFS()
+	ix := mustOpen(t, fs, func(o *Options) { o.MaxSegments = 2 })
+	for i := range 12 {
+		put(t, ix, Document{ID: fmt.Sprint(i)})
+		if err := ix.Flush(bg); err != nil {
+			t.Fatal(err)
+		}
+		if st, err := ix.Stats(); err != nil || len(st.Segments) > 3 {
+			t.Fatalf("%d segments (%v)", len(st.Segments), err)
+		}
+	}
+	if n := len(listIDs(t, ix)); n != 12 {
+		t.Errorf("%d documents", n)
+	}
+}
+
+// The table in doc.go has every limit, with its number.
+func TestLimitsAreDocumented(t *testing.T) {
+	page, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(page), "// # Limits")
+	for name, n := range map[string]int{
+		"document id": segment.MaxID, "field name": MaxName, "text fields": MaxFields, "metadata fields": MaxMetaFields,
+		"document in the WAL": MaxDocumentBytes, "batch in the WAL": MaxBatchBytes, "vector": hnsw.MaxDim,
+		"keyword value": filter.MaxKeywordSize, "list of values": filter.MaxListValues, "documents in a segment": segment.MaxDocs,
+		"hits of a query": MaxK, "offset and hits together": MaxOffset, "candidates of a leg": MaxDepth, "width of a graph walk": MaxEf,
+		"query text": MaxQueryText, "filter nesting": filter.MaxDepth, "filter nodes and values": filter.MaxSize,
+		"clauses of a query": keyword.MaxClauses, "slop of a phrase": keyword.MaxSlop, "facets": MaxFacets,
+	} {
+		digits := fmt.Sprint(n)
+		for i := len(digits) - 3; i > 0; i -= 3 {
+			digits = digits[:i] + "," + digits[i:]
+		}
+		if !regexp.MustCompile(`//\t` + name + ` +` + digits + `\b`).MatchString(table) {
+			t.Errorf("doc.go does not say that the limit of %q is %s", name, digits)
+		}
 	}
 }

@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"math/bits"
 	"slices"
 	"time"
 
+	"github.com/quarrysearch/quarry/hnsw"
 	"github.com/quarrysearch/quarry/index/segment"
 	"github.com/quarrysearch/quarry/storage"
 )
@@ -202,6 +204,20 @@ func (ix *Index) mergeFiles(ctx context.Context, pick func([]*view) []*view) (bo
 		ix.o.Logger.Info("quarry: merged", "dir", ix.dir, "segments", len(in), "documents", liveDocs(in), "seconds", time.Since(start).Seconds())
 	}
 	return err == nil, err
+}
+
+// graphMerged logs how a merge came by a graph; a merge that had to give up the
+// graphs it was to keep is worth a warning.
+func (ix *Index) graphMerged(field string, r hnsw.MergeReport) {
+	if ix.o.Logger == nil || r == (hnsw.MergeReport{}) {
+		return
+	}
+	level := slog.LevelInfo
+	if r.Floor > 0 && r.Rebuilt != "" {
+		level = slog.LevelWarn
+	}
+	ix.o.Logger.Log(context.Background(), level, "quarry: graph merged", "dir", ix.dir, "field", field, "kept", r.Kept,
+		"healed", r.Healed, "inserted", r.Inserted, "rebuilt", r.Rebuilt, "recall", r.Recall, "floor", r.Floor)
 }
 
 func (ix *Index) startBackground() {

@@ -1,9 +1,9 @@
 package index
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -13,7 +13,6 @@ import (
 	"github.com/quarrysearch/quarry/fusion"
 	"github.com/quarrysearch/quarry/hnsw"
 	"github.com/quarrysearch/quarry/index/filter"
-	"github.com/quarrysearch/quarry/index/highlight"
 )
 
 // An Explanation is a tree: a value, the words for it, and the parts it was
@@ -36,7 +35,10 @@ type Plan struct {
 }
 
 // A SegmentPlan is the plan of one segment. The counts are work done: vectors
-// whose codes were compared, nodes expanded, vectors compared exactly.
+// whose codes were compared, nodes expanded, vectors compared exactly. The
+// estimates are those by which the vector plan was chosen, in µs of a machine
+// that is assumed, not measured: their order counts. Both depend on the number
+// of matches and where they lie, never on how the filter is written.
 type SegmentPlan struct {
 	Segment string `json:"segment"` // file name, or "mutable"
 	Docs    int    `json:"docs"`
@@ -48,37 +50,20 @@ type SegmentPlan struct {
 	Distances int    `json:"distances,omitempty"`
 	Hops      int    `json:"hops,omitempty"`
 	Rescored  int    `json:"rescored,omitempty"`
+	// Candidates is the number of vectors that pass the filter.
+	Candidates int `json:"candidates,omitempty"`
+	// Scan, Graph and TwoHop are what the ways to search were expected to cost;
+	// 0 for one that was not weighed.
+	Scan   float64 `json:"scan_us,omitempty"`
+	Graph  float64 `json:"graph_us,omitempty"`
+	TwoHop float64 `json:"two_hop_us,omitempty"`
 }
 
 func (p *SegmentPlan) note(st hnsw.Stats) {
 	p.Vector, p.Ef = st.Plan.String(), st.Ef
-	p.Distances, p.Hops, p.Rescored = st.Distances, st.Hops, st.Rescored
-}
-
-// matcher tells which word of the query a term of a field's text is; nil when
-// the field is not searched.
-func (t *textLeg) matcher(field string) highlight.Matcher {
-	i := slices.IndexFunc(t.fields, func(f bm25.FieldBoost) bool { return f.Field == field })
-	if i < 0 || len(t.words) == 0 {
-		return nil
-	}
-	at := make(map[string]int, len(t.words))
-	for w := range t.words {
-		if term := t.words[w].terms[i]; term != nil {
-			at[string(term)] = w
-		}
-	}
-	last := len(t.words) - 1
-	prefix := t.words[last].terms[i]
-	return func(term []byte) int {
-		if w, ok := at[string(term)]; ok {
-			return w
-		}
-		if t.prefix && prefix != nil && bytes.HasPrefix(term, prefix) {
-			return last
-		}
-		return -1
-	}
+	p.Distances, p.Hops, p.Rescored, p.Candidates = st.Distances, st.Hops, st.Rescored, st.Matches
+	us := func(ns float64) float64 { return math.Round(ns/10) / 100 }
+	p.Scan, p.Graph, p.TwoHop = us(st.Estimates.Scan), us(st.Estimates.Graph), us(st.Estimates.TwoHop)
 }
 
 // countAndFacet fills Total and Facets, both over the documents that match

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/quarrysearch/quarry/index/filter"
+	"github.com/quarrysearch/quarry/index/keyword"
 	"github.com/quarrysearch/quarry/storage"
 )
 
@@ -13,7 +14,7 @@ import (
 // with Filter alone the hits are the matching documents in id order, all with
 // score 1.
 type Query struct {
-	// Text is searched literally: it is analyzed, never parsed as a syntax.
+	// Text is the keyword leg.
 	Text *TextQuery
 	// Vector is searched among the vectors of one field.
 	Vector *VectorQuery
@@ -28,6 +29,10 @@ type Query struct {
 	// After continues behind the last hit of an earlier page (Results.Next).
 	// It excludes Offset.
 	After string
+
+	// Group asks for the best groups of documents by a metadata field; K is then
+	// the number of groups.
+	Group *GroupRequest
 
 	// Fusion joins the legs of a hybrid query.
 	Fusion Fusion
@@ -65,12 +70,26 @@ const (
 	And
 )
 
-// A TextQuery is the keyword leg.
+// A TextQuery is the keyword leg: one of Text, QueryString and Clause.
 type TextQuery struct {
+	// Text is taken literally, whatever signs it holds.
 	Text string
+	// QueryString is in the syntax of package querystring, as in
+	//	title:foo "exact phrase"~2 -bar +baz fo* fuzzy~1 (a OR b)^2
+	// Bad syntax is taken for text and told in Results.Notes. Operator joins its
+	// words; MinShouldMatch, Phrase, Slop and Prefix do not hold for it.
+	QueryString string
+	// Clause is a tree of clauses. Operator and the fields below that hold for
+	// Text do not hold for it; Fields holds where a clause names none.
+	Clause *keyword.Clause
 	// Fields to search with their boosts; empty means every text field of the
 	// schema with the schema's boosts.
 	Fields map[string]float64
+	// Join says how the fields make one score, TieBreaker what the others add
+	// to the best one; see keyword.Clause. Fields that hold different languages,
+	// of which a document fills one, want keyword.JoinBest.
+	Join       keyword.Join
+	TieBreaker float64
 	// Operator joins the terms; default Or.
 	Operator Operator
 	// MinShouldMatch is the least number of terms under Or; default 1.

@@ -46,7 +46,7 @@ func goldenBatch(t testing.TB) (*schema, *prepared) {
 	})
 	b.Put(Document{ID: "a"})
 	b.Delete("z")
-	p, err := prepare(sc, b.ops)
+	p, err := prepare(bg, sc, b.ops)
 	if err != nil {
 		t.Fatal(err)
 	}

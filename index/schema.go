@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/quarrysearch/quarry/hnsw/quant"
 	"github.com/quarrysearch/quarry/index/filter"
 	"github.com/quarrysearch/quarry/index/segment"
+	"github.com/quarrysearch/quarry/storage"
 )
 
 // Defaults of a schema.
@@ -32,6 +34,10 @@ type schema struct {
 	seg     *segment.Schema
 	text    map[string]*textField
 	vectors map[string]*vectorField
+	// custom are the analyzers with dictionaries; missing is the name of one
+	// that the index needs and Options.Analyzers lacks.
+	custom  []*analysis.Analyzer
+	missing string
 }
 
 type textField struct {
@@ -64,8 +70,9 @@ func cloneFloat(p *float64) *float64 {
 
 // newSchema checks a schema and makes it ready. grown allows metadata of a
 // type not known yet, as a stored schema may hold.
-func newSchema(in Schema, grown bool) (*schema, error) {
+func newSchema(in Schema, grown bool, custom ...*analysis.Analyzer) (*schema, error) {
 	s := &schema{
+		custom:  custom,
 		public:  in.clone(),
 		seg:     &segment.Schema{Text: map[string]*segment.TextField{}, Vectors: map[string]*segment.VectorField{}},
 		text:    make(map[string]*textField, len(in.Text)),
@@ -126,7 +133,9 @@ func (s *schema) addText(f *TextField) error {
 		return schemaf("text field %q: b %v: want 0 to 1", f.Name, t.b)
 	}
 	var err error
-	if t.analyzer, err = analysis.New(f.Analyzer); err != nil {
+	if i := slices.IndexFunc(s.custom, func(a *analysis.Analyzer) bool { return a.Name() == f.Analyzer }); i >= 0 {
+		t.analyzer = s.custom[i]
+	} else if t.analyzer, err = analysis.New(f.Analyzer); err != nil {
 		return fmt.Errorf("%w: text field %q: %w", ErrSchema, f.Name, err)
 	}
 	s.text[f.Name] = t
@@ -153,10 +162,12 @@ func (s *schema) addVector(f *VectorField) error {
 		return schemaf("vector field %q: m %d: want 4 to 64", f.Name, f.M)
 	case f.Construct < 8 || f.Construct > 2000:
 		return schemaf("vector field %q: ef_construction %d: want 8 to 2000", f.Name, f.Construct)
+	case f.Bits != 0 && f.Bits != 4 && f.Bits != 8:
+		return schemaf("vector field %q: codes of %d bits: want 4 or 8", f.Name, f.Bits)
 	}
 	s.vectors[f.Name] = &vectorField{*f}
 	s.seg.Vectors[f.Name] = &segment.VectorField{Name: f.Name, Options: hnsw.Options{
-		Dim: f.Dim, Metric: f.Metric, M: f.M, EfConstruction: f.Construct,
+		Dim: f.Dim, Metric: f.Metric, M: f.M, EfConstruction: f.Construct, Bits: f.Bits,
 	}}
 	return nil
 }
@@ -236,7 +247,7 @@ func (s *schema) extend(add *Schema) (*schema, bool, error) {
 	if add == nil {
 		return s, false, nil
 	}
-	a, err := newSchema(*add, false)
+	a, err := newSchema(*add, false, s.custom...)
 	if err != nil {
 		return nil, false, err
 	}
@@ -281,8 +292,19 @@ func (s *schema) extend(add *Schema) (*schema, bool, error) {
 		out.Strict, changed = true, true
 	}
 	// Names that add gives to another kind of field show here.
-	sc, err := newSchema(out, true)
-	return sc, changed, err
+	sc, err := newSchema(out, true, s.custom...)
+	if err != nil {
+		return nil, false, err
+	}
+	for name, t := range s.text {
+		sc.analyze(name, t.analyzer) // perhaps of an earlier version
+	}
+	return sc, changed, nil
+}
+
+// analyze sets the analyzer of a text field.
+func (s *schema) analyze(name string, a *analysis.Analyzer) {
+	s.text[name].analyzer, s.seg.Text[name].Analyzer = a, a
 }
 
 // storedSchema is the form of a schema in the manifest (format.md). The types
@@ -312,6 +334,7 @@ type storedVector struct {
 	Metric    string `json:"metric"`
 	M         int    `json:"m"`
 	Construct int    `json:"ef_construction"`
+	Bits      int    `json:"bits,omitempty"`
 }
 
 const schemaVersion = 1
@@ -326,7 +349,7 @@ func (s *schema) encode() ([]byte, error) {
 		})
 	}
 	for _, f := range s.public.Vectors {
-		st.Vectors = append(st.Vectors, storedVector{f.Name, f.Dim, f.Metric.String(), f.M, f.Construct})
+		st.Vectors = append(st.Vectors, storedVector{f.Name, f.Dim, f.Metric.String(), f.M, f.Construct, f.Bits})
 	}
 	for name, t := range s.public.Meta {
 		st.Meta[name] = t.String()
@@ -334,15 +357,30 @@ func (s *schema) encode() ([]byte, error) {
 	return json.Marshal(st)
 }
 
-// decodeSchema is the inverse of encode; file is named in errors. An analyzer
-// whose rules have changed since is ErrSchema: its terms would not be found.
-func decodeSchema(file string, b []byte) (*schema, error) {
+// decodeSchema is the inverse of encode; file is named in errors. Analyzers have
+// the rules of the version that the index was built by; one that this build does
+// not know is ErrSchema: its terms would not be found. For one with a dictionary
+// that custom lacks stands one without; missing names it.
+func decodeSchema(file string, b []byte, custom ...*analysis.Analyzer) (*schema, error) {
 	var st storedSchema
 	if err := json.Unmarshal(b, &st); err != nil {
 		return nil, fmt.Errorf("%w: %s: schema: %w", ErrCorrupt, file, err)
 	}
 	if st.Version != schemaVersion {
 		return nil, fmt.Errorf("%w: %s: schema has version %d, this build reads %d", ErrVersion, file, st.Version, schemaVersion)
+	}
+	missing := ""
+	for _, f := range st.Text {
+		base, dictionary, ok := strings.Cut(f.Analyzer, "+")
+		if !ok || slices.ContainsFunc(custom, func(a *analysis.Analyzer) bool { return a.Name() == f.Analyzer }) {
+			continue
+		}
+		missing = f.Analyzer
+		if a, err := analysis.New(base); err == nil {
+			if a, err = a.WithDictionary(dictionary, func(string, func(int, int)) {}); err == nil {
+				custom = append(slices.Clone(custom), a)
+			}
+		}
 	}
 	in := Schema{Strict: st.Strict, Meta: make(map[string]filter.Type, len(st.Meta))}
 	for _, f := range st.Text {
@@ -355,7 +393,7 @@ func decodeSchema(file string, b []byte) (*schema, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%w: %s: vector field %q: %w", ErrCorrupt, file, f.Name, err)
 		}
-		in.Vectors = append(in.Vectors, VectorField{f.Name, f.Dim, m, f.M, f.Construct})
+		in.Vectors = append(in.Vectors, VectorField{f.Name, f.Dim, m, f.M, f.Construct, f.Bits})
 	}
 	for name, t := range st.Meta {
 		typ, err := filter.ParseType(t)
@@ -364,14 +402,20 @@ func decodeSchema(file string, b []byte) (*schema, error) {
 		}
 		in.Meta[name] = typ
 	}
-	s, err := newSchema(in, true)
+	s, err := newSchema(in, true, custom...)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
+	s.missing = missing
 	for _, f := range st.Text {
-		if now := s.text[f.Name].analyzer.Identity(); now != f.Identity {
-			return nil, schemaf("text field %q was indexed by analyzer %s, this build has %s: build the index anew", f.Name, f.Identity, now)
+		if s.text[f.Name].analyzer.Identity() == f.Identity {
+			continue
 		}
+		a, err := analysis.Stored(f.Identity)
+		if err != nil || a.Name() != f.Analyzer {
+			return nil, schemaf("text field %q was indexed by analyzer %s, which this build does not have: build the index anew", f.Name, f.Identity)
+		}
+		s.analyze(f.Name, a)
 	}
 	return s, nil
 }
@@ -382,4 +426,92 @@ func (s *schema) compile(f filter.Filter) (filter.Compiled, error) {
 		t, ok := s.public.Meta[field]
 		return t, ok
 	})
+}
+
+// Record of a batch in the WAL (format.md).
+const recordVersion = 1
+
+// appendRecord appends the record of the batch but for its last list, the ids
+// that DeleteWheres hit, which is known only under the lock.
+func (p *prepared) appendRecord(b []byte) []byte {
+	b = slices.Grow(b, int(p.bytes)+64)
+	b = append(b, recordVersion)
+	b = storage.AppendUvarint(b, uint64(len(p.grown)))
+	for _, g := range p.grown {
+		b = storage.AppendBytes(b, g.name)
+		b = append(b, byte(g.typ))
+	}
+	b = storage.AppendUvarint(b, uint64(len(p.docs)))
+	for i := range p.docs {
+		b = segment.AppendDoc(b, &p.docs[i])
+	}
+	return appendIDs(b, p.gone)
+}
+
+func appendIDs(b []byte, ids []string) []byte {
+	b = storage.AppendUvarint(b, uint64(len(ids)))
+	for _, id := range ids {
+		b = storage.AppendBytes(b, id)
+	}
+	return b
+}
+
+// decodeRecord reads a record back into the prepared batch it came from.
+func decodeRecord(sc *schema, record []byte) (*prepared, error) {
+	d := storage.NewDecoder("WAL record", 0, record)
+	if v := d.Byte(); d.Err() == nil && v != recordVersion {
+		return nil, fmt.Errorf("%w: WAL record has version %d, this build reads %d", ErrVersion, v, recordVersion)
+	}
+	p := &prepared{base: sc, bytes: int64(len(record))}
+	for range d.Count(2) {
+		p.grown = append(p.grown, grownField{d.String(), filter.Type(d.Byte())})
+	}
+	var dd segment.DocDecoder
+	for range d.Count(4) {
+		p.docs = append(p.docs, dd.ReadDoc(d))
+		if d.Err() != nil {
+			return nil, d.Err()
+		}
+	}
+	for range 2 {
+		for range d.Count(1) {
+			p.gone = append(p.gone, d.String())
+		}
+	}
+	if d.End(); d.Err() != nil {
+		return nil, d.Err()
+	}
+	for i := range p.docs {
+		if i > 0 && p.docs[i].ID <= p.docs[i-1].ID {
+			return nil, storage.Corruptf("WAL record", 0, "document %q is not above the one before", p.docs[i].ID)
+		}
+		p.dead = append(p.dead, p.docs[i].ID)
+	}
+	p.dead = append(p.dead, p.gone...)
+	slices.Sort(p.dead)
+	return p, nil
+}
+
+// checkRecord holds a decoded record against the schema: a record that passed
+// its checksum and names what the schema lacks comes from another index.
+func (p *prepared) checkRecord(sc *schema) error {
+	for i := range p.docs {
+		d := &p.docs[i]
+		for _, t := range d.Texts {
+			if sc.text[t.Field] == nil {
+				return storage.Corruptf("WAL record", 0, "document %q: unknown text field %q", d.ID, t.Field)
+			}
+		}
+		for _, v := range d.Vectors {
+			if f := sc.vectors[v.Field]; f == nil || f.Dim != len(v.Vec) {
+				return storage.Corruptf("WAL record", 0, "document %q: vector field %q unknown or of another dimension", d.ID, v.Field)
+			}
+		}
+		for _, m := range d.Metas {
+			if t, ok := sc.public.Meta[m.Field]; !ok || m.Value.Type() != t && m.Value.Type() != filter.Undeclared {
+				return storage.Corruptf("WAL record", 0, "document %q: metadata field %q is not %v", d.ID, m.Field, m.Value.Type())
+			}
+		}
+	}
+	return nil
 }

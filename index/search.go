@@ -58,7 +58,7 @@ func (s *Snapshot) Search(ctx context.Context, q Query) (*Results, error) {
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return nil, s.blame(err)
 	}
 	r.Elapsed = time.Since(start)
 	return r, nil
@@ -100,6 +100,8 @@ type search struct {
 	from    *cursor
 	plan    Plan
 	notes   []string
+	// exhausted tells, after rank, that no leg has more to give.
+	exhausted bool
 }
 
 // newSearch checks the query and binds it to the schema.
@@ -121,6 +123,9 @@ func (s *Snapshot) newSearch(ctx context.Context, q Query) (*search, error) {
 		if sr.from, err = parseCursor(q.After); err != nil {
 			return nil, err
 		}
+	}
+	if err := sr.checkGroup(); err != nil {
+		return nil, err
 	}
 	sr.depth = sr.legDepth()
 	if q.Text != nil {
@@ -207,23 +212,12 @@ func (s *search) run() (*Results, error) {
 	if err := s.applyFilter(); err != nil {
 		return nil, err
 	}
-	list, err := s.rank()
+	r := &Results{Hits: []Hit{}, Total: -1}
+	list, kept, page, err := s.answer(r)
 	if err != nil {
 		return nil, err
 	}
-	kept := len(list)
-	for kept > 0 && list[kept-1].score < s.q.MinScore {
-		kept--
-	}
-	page, seen := s.page(list[:kept])
-	r := &Results{Hits: make([]Hit, 0, len(page)), Total: -1, Notes: s.notes}
-	if n := len(page); n > 0 && seen+n < kept {
-		last := page[n-1]
-		r.Next = cursor{seen: seen + n, depth: s.depth, score: last.score, id: s.id(last.place)}.String()
-	}
-	if err := s.hydrate(r, page); err != nil {
-		return nil, err
-	}
+	r.Notes = s.notes
 	if err := s.countAndFacet(r); err != nil {
 		return nil, err
 	}
@@ -236,6 +230,37 @@ func (s *search) run() (*Results, error) {
 		r.Plan = &s.plan
 	}
 	return r, nil
+}
+
+// answer fills the hits or groups of r. It returns the list they were taken
+// from, how many of it reach the minimum score, and the hits.
+func (s *search) answer(r *Results) (list []ranked, kept int, page []ranked, err error) {
+	if s.q.Group != nil {
+		var groups []group
+		if groups, list, kept, err = s.rankGroups(); err != nil {
+			return nil, 0, nil, err
+		}
+		r.Groups = make([]Group, len(groups))
+		for i, g := range groups {
+			r.Groups[i].Value = g.value.Any()
+			if r.Groups[i].Hits, err = s.hydrate(g.hits); err != nil {
+				return nil, 0, nil, err
+			}
+			page = append(page, g.hits...)
+		}
+		return list, kept, page, nil
+	}
+	if list, err = s.rank(); err != nil {
+		return nil, 0, nil, err
+	}
+	kept = s.keep(list)
+	page, seen := s.page(list[:kept])
+	if n := len(page); n > 0 && seen+n < kept {
+		last := page[n-1]
+		r.Next = cursor{seen: seen + n, depth: s.depth, score: last.score, id: s.id(last.place)}.String()
+	}
+	r.Hits, err = s.hydrate(page)
+	return list, kept, page, err
 }
 
 // applyFilter evaluates the filter in each view and starts the plan.
@@ -265,23 +290,30 @@ func (s *search) applyFilter() error {
 func (s *search) rank() ([]ranked, error) {
 	switch {
 	case s.text != nil && s.vector != nil:
+		// The vector leg takes less time as a rule: it goes to the goroutine that
+		// starts late. Both run under guard, so that neither is left behind.
 		var wg sync.WaitGroup
-		var keyword []fusion.Item
-		var errText error
+		var keyword, vector []fusion.Item
+		var errText, errVector error
 		wg.Go(func() {
-			errText = guard(func() (err error) {
-				keyword, err = s.text.run(s)
+			errVector = guard(func() (err error) {
+				vector, err = s.vector.run(s)
 				return err
 			})
 		})
-		vector, errVector := s.vector.run(s)
+		errText = guard(func() (err error) {
+			keyword, err = s.text.run(s)
+			return err
+		})
 		wg.Wait()
 		if err := cmp.Or(errText, errVector); err != nil {
 			return nil, err
 		}
+		s.exhausted = len(keyword) < s.depth && len(vector) < s.depth
 		return s.fuse(keyword, vector)
 	case s.text != nil:
 		items, err := s.text.run(s)
+		s.exhausted = len(items) < s.depth
 		list := make([]ranked, len(items))
 		for i, it := range items {
 			list[i] = ranked{place: placeOf(it.Key), score: it.Score, keyword: Leg{i + 1, it.Raw, it.Score}}
@@ -289,13 +321,16 @@ func (s *search) rank() ([]ranked, error) {
 		return list, err
 	case s.vector != nil:
 		items, err := s.vector.run(s)
+		s.exhausted = len(items) < s.depth
 		list := make([]ranked, len(items))
 		for i, it := range items {
 			list[i] = ranked{place: placeOf(it.Key), score: it.Score, vector: Leg{i + 1, it.Raw, it.Score}}
 		}
 		return list, err
 	}
-	return s.listByID(), nil
+	list := s.listByID()
+	s.exhausted = len(list) < s.depth
+	return list, nil
 }
 
 var fusers = sync.Pool{New: func() any { return new(fusion.Fuser) }}

@@ -1,6 +1,8 @@
 package index
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/quarrysearch/quarry/index/filter"
 	"github.com/quarrysearch/quarry/index/segment"
+	"github.com/quarrysearch/quarry/storage"
 )
 
 // A handle is one open segment, shared by all views of it. When the last
@@ -23,12 +26,21 @@ type handle struct {
 	number uint64 // of the file, 0 in memory
 	size   int64  // bytes
 	remove atomic.Pointer[func() error]
+
+	verified sync.Once
+	verdict  error // of Verify, once asked for
 }
 
 func newHandle(s *segment.Segment, name string, number uint64, size int64) *handle {
 	h := &handle{Segment: s, name: name, number: number, size: size}
 	h.refs.Store(1)
 	return h
+}
+
+// damage compares the checksums of the segment, once.
+func (h *handle) damage() error {
+	h.verified.Do(func() { h.verdict = h.File.Verify(context.Background()) })
+	return h.verdict
 }
 
 func (h *handle) retain() { h.refs.Add(1) }
@@ -251,6 +263,26 @@ func (s *Snapshot) Len() int {
 	return n
 }
 
+// blame gives an error of damaged bytes, or of a fault, the file and the place
+// in it: a part of a segment knows only the names of its sections.
+func (s *Snapshot) blame(err error) error {
+	var fault *storage.FaultError
+	if !errors.As(err, &fault) && !errors.Is(err, ErrCorrupt) {
+		return err
+	}
+	for _, v := range s.segs {
+		if off, ok := v.File.FaultOffset(err); ok {
+			return fmt.Errorf("%s: byte %d: %w", v.name, off, err)
+		}
+	}
+	for _, v := range s.segs {
+		if verr := v.h.damage(); fault == nil && verr != nil {
+			return fmt.Errorf("%w, where %w", err, verr)
+		}
+	}
+	return err
+}
+
 // find returns where an id's live document is.
 func (s *Snapshot) find(id string) (*view, uint32, bool) {
 	for i := len(s.segs) - 1; i >= 0; i-- {
@@ -269,7 +301,7 @@ func (s *Snapshot) Exists(id string) (bool, error) {
 	defer s.release()
 	var ok bool
 	err := guard(func() error { _, _, ok = s.find(id); return nil })
-	return ok, err
+	return ok, s.blame(err)
 }
 
 // Get returns a document, vectors included; ErrNotFound when there is none of
@@ -289,7 +321,7 @@ func (s *Snapshot) Get(id string) (Document, error) {
 		d, err = v.document(doc)
 		return err
 	})
-	return d, err
+	return d, s.blame(err)
 }
 
 // Count returns the number of live documents that match f; the zero Filter
@@ -317,7 +349,7 @@ func (s *Snapshot) Count(f filter.Filter) (int, error) {
 		}
 		return nil
 	})
-	return n, err
+	return n, s.blame(err)
 }
 
 // Documents gives the live documents whose id is not less than from, in
@@ -343,7 +375,7 @@ func (s *Snapshot) Documents(from string) iter.Seq2[Document, error] {
 				d, err = v.document(doc)
 				return err
 			})
-			if !more && err == nil || !yield(d, err) || err != nil {
+			if !more && err == nil || !yield(d, s.blame(err)) || err != nil {
 				return
 			}
 		}

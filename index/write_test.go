@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime/debug"
 	"strings"
 	"testing"
 
@@ -21,6 +22,7 @@ func TestMain(m *testing.M) {
 		killChild(dir)
 		return
 	}
+	debug.SetGCPercent(400) // thousands of small indexes are opened and forgotten
 	goleak.VerifyTestMain(m)
 }
 

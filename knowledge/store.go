@@ -14,7 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/quarrysearch/quarry/knowledge/describe"
+	"github.com/quarrysearch/quarry/bm25/analysis"
 	"github.com/quarrysearch/quarry/knowledge/embed"
 	"github.com/quarrysearch/quarry/storage"
 )
@@ -76,7 +76,7 @@ type Store struct {
 	lock io.Closer
 
 	coders     coders
-	detector   *describe.Detector
+	detector   *analysis.Detector
 	blobNumber atomic.Uint64 // of temporary names
 
 	life   sync.RWMutex // held for reading by every call, for writing by Close
@@ -90,7 +90,7 @@ type Store struct {
 // a time may write: another is storage.ErrLocked. Bases are opened when they
 // are first used. What a crash left of deleted bases is removed.
 func Open(dir string, o *Options) (*Store, error) {
-	s := &Store{dir: dir, bases: make(map[string]*base), detector: describe.NewDetector()}
+	s := &Store{dir: dir, bases: make(map[string]*base), detector: analysis.NewDetector()}
 	if err := s.options(o); err != nil {
 		return nil, err
 	}

@@ -69,7 +69,7 @@ func countRow(v Value, counts map[Value]uint64, stats *FacetStats) {
 	default:
 		stats.Values++
 		seen := map[Value]bool{}
-		for e := range v.elements() {
+		for e := range v.Elements() {
 			if !seen[e] {
 				counts[e]++
 			}

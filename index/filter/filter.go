@@ -224,7 +224,7 @@ func among(o op, field string, vs []any) Filter {
 			f.err = fmt.Errorf("field %q: %w", field, err)
 			return f
 		}
-		for e := range list.elements() {
+		for e := range list.Elements() {
 			f.vals = append(f.vals, e)
 		}
 	}

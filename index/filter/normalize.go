@@ -86,7 +86,7 @@ func normalizeValue(v Value, want Type) (Value, error) {
 		return convert(v, want)
 	}
 	var l listBuilder
-	for e := range v.elements() {
+	for e := range v.Elements() {
 		if err := l.add(e, want); err != nil {
 			return Value{}, err
 		}

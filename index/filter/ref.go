@@ -54,7 +54,7 @@ func (f *Filter) matches(row func(string) Value) bool {
 		}
 		return true
 	}
-	for e := range v.elements() {
+	for e := range v.Elements() {
 		if f.matchesOne(e) {
 			return true
 		}
@@ -63,7 +63,7 @@ func (f *Filter) matches(row func(string) Value) bool {
 }
 
 func anyEqual(v, want Value) bool {
-	for e := range v.elements() {
+	for e := range v.Elements() {
 		if compareValues(e, want) == 0 {
 			return true
 		}

@@ -156,7 +156,7 @@ func TestSegmentValue(t *testing.T) {
 
 func sortedSet(v Value) []string {
 	var out []string
-	for e := range v.elements() {
+	for e := range v.Elements() {
 		out = append(out, e.literal())
 	}
 	slices.Sort(out)

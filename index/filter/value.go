@@ -174,8 +174,9 @@ func (v Value) keywords() iter.Seq[string] {
 	}
 }
 
-// elements yields each value of v as a single Value.
-func (v Value) elements() iter.Seq[Value] {
+// Elements yields each value of v as a single Value: a list's in order, none of a
+// missing value, null or an empty list.
+func (v Value) Elements() iter.Seq[Value] {
 	return func(yield func(Value) bool) {
 		if v.typ.isText() {
 			for s := range v.keywords() {
@@ -285,7 +286,7 @@ func (v Value) Any() any {
 
 func gather[T any](v Value, get func(Value) T) []T {
 	out := make([]T, 0, v.Len())
-	for e := range v.elements() {
+	for e := range v.Elements() {
 		out = append(out, get(e))
 	}
 	return out
@@ -300,7 +301,7 @@ func (v Value) MarshalJSON() ([]byte, error) {
 		return appendJSON(nil, v)
 	case formList:
 		b := []byte{'['}
-		for e := range v.elements() {
+		for e := range v.Elements() {
 			if len(b) > 1 {
 				b = append(b, ',')
 			}
@@ -365,7 +366,7 @@ func (v Value) String() string {
 		return shorten(v.literal())
 	}
 	s := "["
-	for e := range v.elements() {
+	for e := range v.Elements() {
 		if len(s) > 1 {
 			s += ", "
 		}

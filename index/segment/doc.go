@@ -23,9 +23,13 @@
 //     parts alike: the order of docs is the order of ids.
 //   - Merge(inputs) writes the bytes that Write writes for the documents that
 //     are live in the inputs, whatever way they came to be spread (up to the
-//     fields of which every document has died).
-//   - The bytes depend on the documents, the schema, GraphMin and Memory alone:
-//     not on GOMAXPROCS or the CPU.
+//     fields of which every document has died), but for graphs: a merge goes on
+//     from the largest graph of its inputs, so the order of its vectors and
+//     their links depend on how they were spread. Every vector is there all the
+//     same, so exact searches and scans give the same answers, and walks find
+//     as many true neighbors, within the bound of hnsw.Merge.
+//   - The bytes depend on the documents (of a merge: on its inputs), the schema,
+//     GraphMin and Memory alone: not on GOMAXPROCS or the CPU.
 //   - Open reads the tables of contents, nothing that grows with the documents.
 //
 // # Concurrency
@@ -39,6 +43,6 @@
 // Find is a binary search over integers and a few compares (some 0.3 µs in a
 // million ids, no allocation); id bytes of a doc are found in constant time.
 // Write is linear in tokens and, for graphs, n·log n in vectors; Merge is
-// linear in bytes, and builds graphs anew from the codes. A merge holds 12
-// bytes a document beside what the parts need.
+// linear in bytes but for graphs, where it is a part of a build. A merge holds
+// 12 bytes a document beside what the parts need.
 package segment

@@ -25,10 +25,11 @@ type Input struct {
 // Merge writes the live docs of inputs as one segment to w, which the caller
 // finishes, and returns for each input the map from its docs to the new ones,
 // and their number. No two live docs may have the same id. Nothing is analyzed
-// again: postings, codes and bitmaps are renumbered and copied. Time is linear
-// in the bytes of the inputs, but for graphs, where it is that of inserting
-// the vectors of all inputs except the largest.
+// again: postings, vectors and bitmaps are renumbered and copied. Time is linear
+// in the bytes of the inputs, but for graphs: the largest is kept, and the
+// vectors of the others are inserted, see hnsw.Merge; o.Merged is told.
 func Merge(ctx context.Context, w *storage.SegmentWriter, sc *Schema, inputs []Input, o Options) ([][]uint32, uint32, error) {
+	w.StopWhen(ctx.Err)
 	m, err := newMerger(inputs)
 	if err != nil {
 		return nil, 0, err
@@ -226,7 +227,11 @@ func (m *merger) vectors(ctx context.Context, w *storage.SegmentWriter, sc *Sche
 			in = append(in, hnsw.MergeInput{Field: f, DocMap: m.maps[i]})
 		}
 	}
-	return hnsw.Merge(ctx, o.vector(sc.Vectors[name]), in, sub(w.Section, vectorPrefix(name)))
+	report, err := hnsw.Merge(ctx, o.vector(sc.Vectors[name]), in, sub(w.Section, vectorPrefix(name)))
+	if err == nil && o.Merged != nil {
+		o.Merged(name, report)
+	}
+	return err
 }
 
 // fieldsOf returns the fields that any input has, sorted. A field of which

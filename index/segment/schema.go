@@ -43,6 +43,9 @@ type Options struct {
 	// Progress, if not nil, is told how far a stage is. It may be called from
 	// several goroutines.
 	Progress func(stage string, done, total int)
+	// Merged, if not nil, is told by Merge how each vector field came by its
+	// graph.
+	Merged func(field string, report hnsw.MergeReport)
 }
 
 func (o Options) threads() int {

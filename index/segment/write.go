@@ -35,6 +35,7 @@ const (
 // Texts are analyzed field by field in parallel while the filter indexes are
 // built; the bytes depend on docs, sc and o.GraphMin and o.Memory alone.
 func Write(ctx context.Context, w *storage.SegmentWriter, sc *Schema, docs []Doc, o Options) error {
+	w.StopWhen(ctx.Err)
 	n, err := docCount(len(docs))
 	if err != nil {
 		return err
@@ -79,8 +80,11 @@ func Write(ctx context.Context, w *storage.SegmentWriter, sc *Schema, docs []Doc
 	return nil
 }
 
+// MaxDocs is the largest number of docs in a segment.
+const MaxDocs = math.MaxInt32
+
 func docCount(n int) (uint32, error) {
-	if n > math.MaxInt32 {
+	if n > MaxDocs {
 		return 0, errors.Join(storage.ErrTooLarge, errors.New("more than 2^31-1 documents in one segment"))
 	}
 	return uint32(n), nil

@@ -1,12 +1,7 @@
-// Package describe says of a text what its author did not: the language it is
-// written in, the names it holds, and whether it is fresh. Every answer follows
-// from a stated rule; nothing is learned, nothing asked of a model, so the same
-// text always has the same description.
-//
-// # Language
-//
-// The declared language, else what the script says, else the Latin language whose
-// stop words are a share of the first 400 words, else none.
+// Package describe says of a text what its author did not: the names it holds,
+// and whether it is fresh (its language is told by analysis.Detector). Every
+// answer follows from a stated rule; nothing is learned, nothing asked of a
+// model, so the same text always has the same description.
 //
 // # Entities
 //
@@ -34,7 +29,6 @@
 //
 // # Concurrency and cost
 //
-// Everything here may be called from any goroutine. Language looks at the first
-// 8,192 characters; Entities is linear in the text, one pass, and stops when it
-// has as many as were wanted.
+// Everything here may be called from any goroutine. Entities is linear in the
+// text, one pass, and stops when it has as many as were wanted.
 package describe
