@@ -14,6 +14,11 @@ type Latency struct {
 	P99Us float64 `json:"p99_us"`
 }
 
+// rounded is l to a tenth of a microsecond.
+func (l Latency) rounded() Latency {
+	return Latency{AvgUs: round(l.AvgUs, 1), P50Us: round(l.P50Us, 1), P99Us: round(l.P99Us, 1)}
+}
+
 // Measure runs query 0 … queries−1 in order, passes times over, on this
 // goroutine, and keeps each query's least time. The first error ends it and is
 // returned; so does the context, between queries.

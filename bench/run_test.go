@@ -15,11 +15,11 @@ import (
 )
 
 // flat is an engine that compares the query with every row.
-func flat(base Matrix[float32]) func(context.Context, []float32, int, int, []int32) ([]int32, int, error) {
-	return func(ctx context.Context, query []float32, k, ef int, dst []int32) ([]int32, int, error) {
+func flat(base Matrix[float32]) func(context.Context, []float32, int, int, []int32) ([]int32, error) {
+	return func(ctx context.Context, query []float32, k, ef int, dst []int32) ([]int32, error) {
 		n := min(base.Rows(), ef) // a small ef sees only the first rows
 		found, err := Truth(ctx, base.Head(n), Matrix[float32]{Dim: base.Dim, Data: query}, L2, min(k, n))
-		return append(dst, found.Data...), n, err
+		return append(dst, found.Data...), err
 	}
 }
 
@@ -34,6 +34,7 @@ func TestRunVectors(t *testing.T) {
 		Engine: "flat", Queries: queries, Truth: truth, EF: []int{50, 200}, Threads: 2,
 		Build:  func(context.Context) (int, int64, error) { return base.Rows(), 4800, nil },
 		Search: flat(base),
+		Count:  func(_ context.Context, _ []float32, _, ef int) (int, error) { return min(ef, base.Rows()), nil },
 		Report: func(line any) error { lines = append(lines, line); return nil },
 	}
 	if err := RunVectors(context.Background(), c); err != nil {
@@ -42,7 +43,7 @@ func TestRunVectors(t *testing.T) {
 	if len(lines) != 3 {
 		t.Fatalf("got %d lines, want 3", len(lines))
 	}
-	if got := lines[0].(VectorBuild); got != (VectorBuild{Engine: "flat", Threads: 2, Vectors: 200, Bytes: 4800}) {
+	if got := lines[0].(VectorBuild); got != (VectorBuild{Kind: "build", Engine: "flat", Threads: 2, Vectors: 200, Bytes: 4800}) {
 		t.Errorf("build line %+v", got)
 	}
 	low, full := lines[1].(VectorSetting), lines[2].(VectorSetting)
@@ -52,7 +53,7 @@ func TestRunVectors(t *testing.T) {
 	if low.EF != 50 || low.Recall <= 0 || low.Recall >= 1 || low.Distances != 50 {
 		t.Errorf("a quarter of the rows: %+v", low)
 	}
-	for i, want := range []string{`{"engine":"flat","build_s":0,"threads":2,"vectors":200,"bytes":4800}`, `{"engine":"flat","ef":50,"recall":`} {
+	for i, want := range []string{`{"kind":"build","engine":"flat","build_s":0,"threads":2,"vectors":200,"bytes":4800}`, `{"kind":"curve","engine":"flat","ef":50,"recall":`} {
 		got, err := json.Marshal(lines[i])
 		if err != nil || !strings.HasPrefix(string(got), want) {
 			t.Errorf("line %d: got %s, %v, want %s", i, got, err, want)
@@ -81,7 +82,7 @@ func TestRunVectorsErrors(t *testing.T) {
 		"build":           {func(c *VectorConfig) { c.Build = func(context.Context) (int, int64, error) { return 0, 0, broken } }, broken},
 		"report":          {func(c *VectorConfig) { c.Report = func(any) error { return broken } }, broken},
 		"search": {func(c *VectorConfig) {
-			c.Search = func(context.Context, []float32, int, int, []int32) ([]int32, int, error) { return nil, 0, broken }
+			c.Search = func(context.Context, []float32, int, int, []int32) ([]int32, error) { return nil, broken }
 		}, broken},
 	} {
 		cfg := good()
@@ -117,7 +118,7 @@ func TestRunText(t *testing.T) {
 	if got := l.String(); got != "fake and k=10 segments=2 avg 1.2 p50 1.0 p99 22.5 us" {
 		t.Errorf("latency line %q", got)
 	}
-	if got, err := json.Marshal(l); err != nil || string(got) != `{"engine":"fake","mode":"and","k":10,"segments":2,"queries":4,"hits":6,"avg_us":1.25,"p50_us":1,"p99_us":22.5}` {
+	if got, err := json.Marshal(l); err != nil || string(got) != `{"kind":"text","engine":"fake","mode":"and","k":10,"segments":2,"queries":4,"hits":6,"avg_us":1.25,"p50_us":1,"p99_us":22.5}` {
 		t.Errorf("JSON %s, %v", got, err)
 	}
 	c.Queries = 0

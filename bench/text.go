@@ -10,6 +10,7 @@ import (
 // Report are required.
 type TextConfig struct {
 	Engine  string
+	Set     string // name of the data, for the report
 	Mode    string // union, and or phrase: for the report
 	K       int    // for the report; 0 means 10
 	Queries int    // how many there are
@@ -34,7 +35,9 @@ type TextSize struct {
 
 // A TextIndex is RunText's first line.
 type TextIndex struct {
+	Kind   string  `json:"kind"` // "text index"
 	Engine string  `json:"engine"`
+	Set    string  `json:"set,omitempty"`
 	IndexS float64 `json:"index_s"` // seconds, to a tenth
 	Docs   int     `json:"docs"`
 	Bytes  int64   `json:"bytes"` // on disk
@@ -48,7 +51,9 @@ func (t TextIndex) String() string {
 // A TextLatency is RunText's second line. Latencies are the least of all passes
 // a query, in µs to a tenth.
 type TextLatency struct {
+	Kind     string `json:"kind"` // "text"
 	Engine   string `json:"engine"`
+	Set      string `json:"set,omitempty"`
 	Mode     string `json:"mode"`
 	K        int    `json:"k"`
 	Segments int    `json:"segments"`
@@ -80,7 +85,7 @@ func RunText(ctx context.Context, c TextConfig) error {
 		return fmt.Errorf("bench: index: %w", err)
 	}
 	took := time.Since(start).Seconds()
-	if err := c.Report(TextIndex{Engine: c.Engine, IndexS: round(took, 1), Docs: size.Docs, Bytes: size.Bytes}); err != nil {
+	if err := c.Report(TextIndex{Kind: "text index", Engine: c.Engine, Set: c.Set, IndexS: round(took, 1), Docs: size.Docs, Bytes: size.Bytes}); err != nil {
 		return err
 	}
 	hits := make([]int, c.Queries)
@@ -91,8 +96,8 @@ func RunText(ctx context.Context, c TextConfig) error {
 	if err != nil {
 		return fmt.Errorf("bench: query: %w", err)
 	}
-	line := TextLatency{Engine: c.Engine, Mode: c.Mode, K: c.K, Segments: size.Segments, Queries: c.Queries}
-	line.Latency = Latency{AvgUs: round(latency.AvgUs, 1), P50Us: round(latency.P50Us, 1), P99Us: round(latency.P99Us, 1)}
+	line := TextLatency{Kind: "text", Engine: c.Engine, Set: c.Set, Mode: c.Mode, K: c.K, Segments: size.Segments, Queries: c.Queries}
+	line.Latency = latency.rounded()
 	for _, n := range hits {
 		line.Hits += n
 	}

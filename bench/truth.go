@@ -1,9 +1,11 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"runtime"
+	"slices"
 	"sort"
 	"sync"
 	"sync/atomic"
@@ -87,15 +89,7 @@ type nearest struct {
 func (b *nearest) scan(base Matrix[float32], query []float32, metric Metric, scale []float64, k int) {
 	b.rows, b.distances = b.rows[:0], b.distances[:0]
 	for i := range base.Rows() {
-		var d float64
-		switch metric {
-		case L2:
-			d = l2squared64(base.Row(i), query)
-		case Cosine:
-			d = -dot64(base.Row(i), query) * scale[i]
-		default:
-			d = -dot64(base.Row(i), query)
-		}
+		d := metric.distance(base, i, query, scale)
 		if len(b.rows) == k && d >= b.distances[k-1] {
 			continue // rows ascend: an equal one later loses the tie
 		}
@@ -107,6 +101,30 @@ func (b *nearest) scan(base Matrix[float32], query []float32, metric Metric, sca
 		copy(b.distances[at+1:], b.distances[at:])
 		b.rows[at], b.distances[at] = int32(i), d
 	}
+}
+
+// distance is that of a base row from a query, lower is nearer.
+func (m Metric) distance(base Matrix[float32], row int, query []float32, scale []float64) float64 {
+	switch m {
+	case L2:
+		return l2squared64(base.Row(row), query)
+	case Cosine:
+		return -dot64(base.Row(row), query) * scale[row]
+	}
+	return -dot64(base.Row(row), query)
+}
+
+// rankAll sorts all rows by their distance from a query, nearest first, ties by
+// lower row.
+func rankAll(base Matrix[float32], query []float32, metric Metric) []int32 {
+	scale := scales(base, metric)
+	distances := make([]float64, base.Rows())
+	out := make([]int32, base.Rows())
+	for i := range out {
+		out[i], distances[i] = int32(i), metric.distance(base, i, query, scale)
+	}
+	slices.SortFunc(out, func(a, b int32) int { return cmp.Or(cmp.Compare(distances[a], distances[b]), cmp.Compare(a, b)) })
+	return out
 }
 
 // dot64 sums in four lanes, which lets the CPU overlap the additions.

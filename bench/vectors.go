@@ -15,6 +15,8 @@ func DefaultEF() []int { return []int{10, 16, 24, 32, 48, 64, 96, 128, 192, 256,
 // Search and Report are required.
 type VectorConfig struct {
 	Engine  string
+	Set     string // name of the data, for the report
+	M       int    // links a node, for the report; 0 is not told
 	Queries Matrix[float32]
 	// Truth holds each query's nearest rows, best first, at least K of them. It
 	// may have fewer rows than there are queries; then only those queries run.
@@ -23,21 +25,30 @@ type VectorConfig struct {
 	EF      []int // widths to sweep; nil means DefaultEF()
 	Passes  int   // timed passes a width, the fastest counts; 0 means 3
 	Threads int   // what Build uses, for the report
+	// Parallel are the numbers of threads to search with at once at the first
+	// width of recall 0.95 or more, or else at the last; nil is none.
+	Parallel []int
 
 	// Build makes the index and returns how many vectors it holds and its size
 	// on disk. Its whole run is timed.
 	Build func(ctx context.Context) (vectors int, bytes int64, err error)
-	// Search appends the base rows of the k nearest to dst, best first, and
-	// returns how many distances it computed (0 when not known).
-	Search func(ctx context.Context, query []float32, k, ef int, dst []int32) (found []int32, distances int, err error)
+	// Search appends the base rows of the k nearest to dst, best first.
+	Search func(ctx context.Context, query []float32, k, ef int, dst []int32) ([]int32, error)
+	// Count tells how many distances such a search computes, in a pass of its own
+	// that is not timed; nil: that is not known.
+	Count func(ctx context.Context, query []float32, k, ef int) (int, error)
 	// Report takes each line when it is ready: a VectorBuild, then a
-	// VectorSetting for every width.
+	// VectorSetting for every width, then a VectorParallel for each of Parallel,
+	// for which Search is called from several goroutines.
 	Report func(line any) error
 }
 
 // A VectorBuild is RunVectors' first line.
 type VectorBuild struct {
+	Kind    string  `json:"kind"` // "build"
 	Engine  string  `json:"engine"`
+	Set     string  `json:"set,omitempty"`
+	M       int     `json:"m,omitempty"`
 	BuildS  float64 `json:"build_s"` // seconds, to a tenth
 	Threads int     `json:"threads"`
 	Vectors int     `json:"vectors"`
@@ -50,11 +61,20 @@ func (b VectorBuild) String() string {
 
 // A VectorSetting is one line of RunVectors' sweep.
 type VectorSetting struct {
+	Kind      string  `json:"kind"` // "curve"
 	Engine    string  `json:"engine"`
+	Set       string  `json:"set,omitempty"`
+	M         int     `json:"m,omitempty"`
 	EF        int     `json:"ef"`
 	Recall    float64 `json:"recall"`    // at K, to four places
 	QPS       int     `json:"qps"`       // queries a second on one thread
 	Distances int     `json:"distances"` // computed a query, rounded
+	Latency           // of each query's fastest pass
+	// OverheadUs is what an empty query costs where the engine is driven from a
+	// slow language, and NetQPS the speed without it; 0: nothing was taken off.
+	// This package takes nothing off: the peers' scripts do.
+	OverheadUs float64 `json:"overhead_us,omitempty"`
+	NetQPS     int     `json:"net_qps,omitempty"`
 }
 
 func (s VectorSetting) String() string {
@@ -96,9 +116,10 @@ func RunVectors(ctx context.Context, c VectorConfig) error {
 		return fmt.Errorf("bench: build: %w", err)
 	}
 	took := time.Since(start).Seconds()
-	if err := c.Report(VectorBuild{Engine: c.Engine, BuildS: round(took, 1), Threads: c.Threads, Vectors: vectors, Bytes: size}); err != nil {
+	if err := c.Report(VectorBuild{Kind: "build", Engine: c.Engine, Set: c.Set, M: c.M, BuildS: round(took, 1), Threads: c.Threads, Vectors: vectors, Bytes: size}); err != nil {
 		return err
 	}
+	wide := 0 // the width for Parallel
 	for _, ef := range c.EF {
 		s, err := c.sweep(ctx, ef)
 		if err != nil {
@@ -107,8 +128,14 @@ func RunVectors(ctx context.Context, c VectorConfig) error {
 		if err := c.Report(s); err != nil {
 			return err
 		}
+		if wide == 0 && s.Recall >= parallelRecall {
+			wide = ef
+		}
 	}
-	return nil
+	if wide == 0 {
+		wide = c.EF[len(c.EF)-1]
+	}
+	return c.parallel(ctx, wide)
 }
 
 // sweep measures one width.
@@ -118,17 +145,33 @@ func (c *VectorConfig) sweep(ctx context.Context, ef int) (VectorSetting, error)
 	for i := range found {
 		found[i] = make([]int32, 0, c.K)
 	}
-	best, distances := time.Duration(math.MaxInt64), 0
-	for range c.Passes {
-		distances = 0
+	distances := 0
+	for i := range n {
+		if c.Count == nil {
+			break
+		}
+		d, err := c.Count(ctx, c.Queries.Row(i), c.K, ef)
+		if err != nil {
+			return VectorSetting{}, fmt.Errorf("bench: query %d at ef %d: %w", i, ef, err)
+		}
+		distances += d
+	}
+	best := time.Duration(math.MaxInt64)
+	fastest := make([]time.Duration, n)
+	for pass := range c.Passes {
 		start := time.Now()
+		last := start
 		for i := range n {
-			rows, d, err := c.Search(ctx, c.Queries.Row(i), c.K, ef, found[i][:0])
+			rows, err := c.Search(ctx, c.Queries.Row(i), c.K, ef, found[i][:0])
 			if err != nil {
 				return VectorSetting{}, fmt.Errorf("bench: query %d at ef %d: %w", i, ef, err)
 			}
 			found[i] = rows
-			distances += d
+			now := time.Now()
+			if took := now.Sub(last); pass == 0 || took < fastest[i] {
+				fastest[i] = took
+			}
+			last = now
 		}
 		best = min(best, max(time.Since(start), 1))
 		if err := ctx.Err(); err != nil {
@@ -140,10 +183,11 @@ func (c *VectorConfig) sweep(ctx context.Context, ef int) (VectorSetting, error)
 		recall += RecallAt(found[i], c.Truth.Row(i), c.K)
 	}
 	return VectorSetting{
-		Engine: c.Engine, EF: ef,
+		Kind: "curve", Engine: c.Engine, Set: c.Set, M: c.M, EF: ef,
 		Recall:    round(recall/float64(n), 4),
 		QPS:       int(math.Round(float64(n) / best.Seconds())),
 		Distances: int(math.Round(float64(distances) / float64(n))),
+		Latency:   summarize(fastest).rounded(),
 	}, nil
 }
 

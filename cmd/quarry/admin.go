@@ -6,40 +6,44 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/console"
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/engine"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/show"
 	"github.com/quarrysearch/quarry/index"
 )
 
 type checkCmd struct {
-	Dir   string `arg:"" help:"Directory of the index."`
-	Quick bool   `xor:"depth" help:"Only manifest, schema, files and log."`
-	Full  bool   `xor:"depth" help:"Also every checksum and every invariant of the data (the default)."`
-	JSON  bool   `name:"json" help:"Print the report as JSON."`
+	engine.IndexArg
+	Quick bool `xor:"depth" help:"Only manifest, schema, files and log."`
+	Full  bool `xor:"depth" help:"Also every checksum and every invariant of the data (the default)."`
+	JSON  bool `name:"json" help:"Print the report as JSON."`
 }
 
 func (checkCmd) Help() string {
 	return `Changes nothing and takes no lock: a writer may be at work. Exit code 1 when there is damage, or when it could not be checked.
 
+    quarry check idx
+    quarry check idx --quick
+
 --json prints {"generation", "documents", "segments": [{"name", "bytes", "docs", "deleted", "problem"}], "wal_records", "wal_bytes", "wal_torn", "leftovers", "unknown", "full", "problems"}.`
 }
 
 // Run checks.
-func (c *checkCmd) Run(ctx context.Context, e *env) error {
+func (c *checkCmd) Run(ctx context.Context, e *console.Console) error {
 	r, err := index.Check(ctx, c.Dir, nil, !c.Quick)
 	if errors.Is(err, index.ErrNotFound) && r == nil {
-		return noIndex(c.Dir, err)
+		return engine.NoIndex(c.Dir, err)
 	}
 	if r == nil {
 		return cmp.Or(err, fmt.Errorf("%s: not checked", c.Dir))
 	}
 	if c.JSON {
-		if perr := e.json(r); perr != nil {
+		if perr := e.JSON(r); perr != nil {
 			return perr
 		}
-	} else if perr := e.checked(r); perr != nil {
+	} else if perr := printCheck(e, r); perr != nil {
 		return perr
 	}
 	if err != nil && len(r.Problems) > 0 {
@@ -48,7 +52,7 @@ func (c *checkCmd) Run(ctx context.Context, e *env) error {
 	return err
 }
 
-func (e *env) checked(r *index.CheckReport) error {
+func printCheck(e *console.Console, r *index.CheckReport) error {
 	rows := [][]string{{"SEGMENT", "SIZE", "DOCUMENTS", "DELETED", "STATE"}}
 	for _, s := range r.Segments {
 		state := "ok"
@@ -79,53 +83,25 @@ func (e *env) checked(r *index.CheckReport) error {
 	if len(r.Problems) == 0 {
 		out += fmt.Sprintf("%s: %d documents, no damage found\n", kind, r.Documents)
 	}
-	return e.printf("%s", out)
-}
-
-type backupCmd struct {
-	Dir string `arg:"" help:"Directory of the index."`
-	To  string `arg:"" help:"Directory that is empty or does not exist."`
-}
-
-func (backupCmd) Help() string {
-	return `The copy is an index of its own, verified before the command ends. Segments are hard links where the file system can. The index is opened read-only: the copy is of the moment of opening, and a writer may go on. The record of the model of an index imported with --embed (DIR.embed.json) is copied too, not the cache of its embeddings (DIR.embeddings), which only saves time.
-
-    quarry backup idx backups/monday`
-}
-
-// Run backs up.
-func (c *backupCmd) Run(ctx context.Context, e *env) error {
-	ix, err := openReader(c.Dir)
-	if err != nil {
-		return err
-	}
-	defer ix.Close() // opened for reading: nothing to lose
-	if err := ix.Backup(ctx, c.To); err != nil {
-		return err
-	}
-	schema := ix.Schema()
-	record, err := recordOf(c.Dir, &schema)
-	if err == nil && record != nil {
-		err = record.Write(c.To)
-	}
-	if err != nil {
-		return fmt.Errorf("%s is backed up and verified, without the record of its model: %w", c.Dir, err)
-	}
-	return e.printf("%s: backed up to %s and verified\n", c.Dir, c.To)
+	return e.Printf("%s", out)
 }
 
 type mergeCmd struct {
-	Dir      string `arg:"" help:"Directory of the index."`
-	Segments int    `default:"1" help:"Segments to leave at most."`
+	engine.IndexArg
+	Segments int  `default:"1" help:"Segments to leave at most."`
+	JSON     bool `name:"json" help:"Print {\"dir\", \"segments\", \"bytes\", \"documents\"} as JSON."`
 }
 
 func (mergeCmd) Help() string {
-	return `The engine merges in the background by itself; this is for an index that will not change for a while. Interrupt ends it with nothing lost.`
+	return `The engine merges in the background by itself; this is for an index that will not change for a while. Interrupt ends it with nothing lost.
+
+    quarry merge idx
+    quarry merge idx --segments 4`
 }
 
 // Run merges.
-func (c *mergeCmd) Run(ctx context.Context, e *env) (err error) {
-	ix, err := openExisting(c.Dir, &index.Options{})
+func (c *mergeCmd) Run(ctx context.Context, e *console.Console) (err error) {
+	ix, err := engine.OpenExisting(c.Dir, &index.Options{})
 	if err != nil {
 		return err
 	}
@@ -141,13 +117,18 @@ func (c *mergeCmd) Run(ctx context.Context, e *env) (err error) {
 	for _, s := range st.Segments {
 		total += s.Bytes
 	}
-	return e.printf("%s: segments: %d, %s, %d documents\n", c.Dir, len(st.Segments), show.Bytes(total), st.Documents)
+	return e.Result(c.JSON, mergeResult{c.Dir, len(st.Segments), total, st.Documents})
 }
 
-// round keeps the given number of decimal places.
-func round(x float64, places int) float64 {
-	p := math.Pow10(places)
-	return math.Round(x*p) / p
+type mergeResult struct {
+	Dir       string `json:"dir"`
+	Segments  int    `json:"segments"`
+	Bytes     int64  `json:"bytes"`
+	Documents int    `json:"documents"`
+}
+
+func (r mergeResult) String() string {
+	return fmt.Sprintf("%s: segments: %d, %s, %d documents", r.Dir, r.Segments, show.Bytes(r.Bytes), r.Documents)
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -6,13 +6,15 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/console"
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/engine"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/registry"
 	"github.com/quarrysearch/quarry/index"
 	"github.com/quarrysearch/quarry/index/filter"
 )
 
 type getCmd struct {
-	Dir     string   `arg:"" help:"Directory of the index."`
+	engine.IndexArg
 	IDs     []string `arg:"" name:"id" help:"Ids of documents."`
 	Vectors bool     `help:"Print the vectors too."`
 	JSON    bool     `name:"json" help:"One document a line; otherwise indented."`
@@ -25,8 +27,8 @@ func (getCmd) Help() string {
 }
 
 // Run prints documents.
-func (c *getCmd) Run(e *env) error {
-	ix, err := openReader(c.Dir)
+func (c *getCmd) Run(e *console.Console) error {
+	ix, err := engine.OpenReader(c.Dir)
 	if err != nil {
 		return err
 	}
@@ -49,7 +51,7 @@ func (c *getCmd) Run(e *env) error {
 		if !c.Vectors {
 			d.Vectors = nil
 		}
-		enc := json.NewEncoder(e.stdout)
+		enc := json.NewEncoder(e.Stdout)
 		enc.SetEscapeHTML(false)
 		if !c.JSON {
 			enc.SetIndent("", "  ")
@@ -62,7 +64,7 @@ func (c *getCmd) Run(e *env) error {
 }
 
 type deleteCmd struct {
-	Dir    string   `arg:"" help:"Directory of the index."`
+	engine.IndexArg
 	IDs    []string `arg:"" name:"id" optional:"" help:"Ids of documents; one that is not there is no error."`
 	Where  string   `placeholder:"EXPR" help:"Delete what matches a filter."`
 	DryRun bool     `help:"Only count."`
@@ -85,15 +87,15 @@ type deleteResult struct {
 
 func (r deleteResult) String() string {
 	if r.DryRun {
-		return count(r.Deleted, "document") + " would be deleted"
+		return console.Count(r.Deleted, "document") + " would be deleted"
 	}
-	return count(r.Deleted, "document") + " deleted"
+	return console.Count(r.Deleted, "document") + " deleted"
 }
 
 // Run deletes documents.
-func (c *deleteCmd) Run(ctx context.Context, e *env) (err error) {
+func (c *deleteCmd) Run(ctx context.Context, e *console.Console) (err error) {
 	if (len(c.IDs) > 0) == (c.Where != "") {
-		return usagef("delete: give either ids or --where")
+		return console.Usagef("delete: give either ids or --where")
 	}
 	b := index.NewBatch()
 	var f filter.Filter
@@ -107,7 +109,7 @@ func (c *deleteCmd) Run(ctx context.Context, e *env) (err error) {
 	for _, id := range ids {
 		b.Delete(id)
 	}
-	ix, err := openExisting(c.Dir, &index.Options{ReadOnly: c.DryRun})
+	ix, err := engine.OpenExisting(c.Dir, &index.Options{ReadOnly: c.DryRun})
 	if err != nil {
 		return err
 	}
@@ -122,5 +124,5 @@ func (c *deleteCmd) Run(ctx context.Context, e *env) (err error) {
 			return err
 		}
 	}
-	return e.result(c.JSON, r)
+	return e.Result(c.JSON, r)
 }

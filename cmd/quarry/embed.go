@@ -8,8 +8,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/console"
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/engine"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/ingest"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/models"
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/show"
 	"github.com/quarrysearch/quarry/index"
 	"github.com/quarrysearch/quarry/knowledge/embed"
 )
@@ -52,40 +55,40 @@ type embedSummary struct {
 }
 
 func (s embedSummary) String() string {
-	out := fmt.Sprintf("%s: %s of %d dimensions by %s, %.1f s, %.1f texts/s", s.Out, count(s.Texts, "vector"), s.Dim, s.Model, s.Seconds, s.PerSecond)
+	out := fmt.Sprintf("%s: %s of %d dimensions by %s, %.1f s, %.1f texts/s", s.Out, console.Count(s.Texts, "vector"), s.Dim, s.Model, s.Seconds, s.PerSecond)
 	if s.Cached > 0 {
 		out += fmt.Sprintf(", %d from the cache", s.Cached)
 	}
 	if s.Blank > 0 {
-		out += fmt.Sprintf(", %s with nothing to embed", count(s.Blank, "line"))
+		out += fmt.Sprintf(", %s with nothing to embed", console.Count(s.Blank, "line"))
 	}
 	if n := len(s.Truncated); n > 0 {
-		out += fmt.Sprintf(", %s cut at the model's limit (the first in line %d)", count(n, "text"), s.Truncated[0])
+		out += fmt.Sprintf(", %s cut at the model's limit (the first in line %d)", console.Count(n, "text"), s.Truncated[0])
 	}
 	return out
 }
 
 // Run embeds.
-func (c *embedCmd) Run(ctx context.Context, e *env) (err error) {
+func (c *embedCmd) Run(ctx context.Context, e *console.Console) (err error) {
 	sources, err := ingest.Stat([]string{c.File})
 	if err != nil {
 		return err
 	}
-	m, err := openModel(ctx, c.Flags, models.E5, c.Cache)
+	m, err := c.Open(ctx, models.E5, c.Cache)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, closeModel(e, m)) }()
+	defer func() { err = errors.Join(err, m.CloseNoting(e.Notef)) }()
 	kind := embed.Passage
 	if c.Kind == "query" {
 		kind = embed.Query
 	}
 	start := time.Now()
 	var step func(int)
-	if show := e.stages(); show != nil {
+	if show := e.Stages(); show != nil {
 		step = func(done int) { show("embedding", done, -1) }
 	}
-	x, err := m.Export(ctx, c.Out, kind, sources[0].Texts(e.stdin, c.Text), step)
+	x, err := m.Export(ctx, c.Out, kind, sources[0].Texts(e.Stdin, c.Text), step)
 	if err != nil {
 		return err
 	}
@@ -94,31 +97,8 @@ func (c *embedCmd) Run(ctx context.Context, e *env) (err error) {
 	for i, row := range x.Truncated {
 		lines[i] = row + 1
 	}
-	return e.result(c.JSON, embedSummary{x.Texts, m.Identity().Dim, m.Identity().Name, x.Blank, lines, m.Hits(), round(took, 3),
-		round(float64(x.Texts)/took, 1), c.Out})
-}
-
-// openModel opens the embedder of the flags, or the one of the given name
-// where they name none, behind a cache if there is a directory for it.
-func openModel(ctx context.Context, f models.Flags, otherwise, cacheDir string) (*models.Model, error) {
-	if f.Embed == "" {
-		f.Embed = otherwise
-	}
-	source, err := f.Source()
-	if err != nil {
-		return nil, usageError{err}
-	}
-	m, err := models.Open(ctx, source, 0)
-	if err != nil {
-		return nil, fmt.Errorf("--embed %s: %w", f.Embed, err)
-	}
-	if cacheDir == "" {
-		return m, nil
-	}
-	if err := m.Cache(cacheDir, 0); err != nil {
-		return nil, errors.Join(err, m.Close())
-	}
-	return m, nil
+	return e.Result(c.JSON, embedSummary{x.Texts, m.Identity().Dim, m.Identity().Name, x.Blank, lines, m.Hits(), show.Round(took, 3),
+		show.Round(float64(x.Texts)/took, 1), c.Out})
 }
 
 // embedding fills the vectors of an import; nil does nothing.
@@ -154,7 +134,7 @@ func (c *importCmd) openEmbedding(ctx context.Context, stored, schema *index.Sch
 	id := model.Identity()
 	if !hasVector(schema, field) {
 		v := index.VectorField{Name: field, Dim: id.Dim}
-		if err := setMetric(&v, "--embed", id.Metric); err != nil {
+		if err := engine.SetMetric(&v, "--embed", id.Metric); err != nil {
 			return nil, err
 		}
 		schema.Vectors = append(schema.Vectors, v)
@@ -180,11 +160,11 @@ func (c *importCmd) embedField(stored *index.Schema, record *models.Record, m *i
 	case field == "":
 		field = "embedding"
 	case record != nil && field != record.Field:
-		return "", usagef("--embed-field %s: %s has its embeddings in %s", field, c.Dir, record.Field)
+		return "", console.Usagef("--embed-field %s: %s has its embeddings in %s", field, c.Dir, record.Field)
 	}
 	_, fromFile := m.Rows[field]
 	if fromFile || slices.ContainsFunc(c.Vector, func(spec string) bool { return strings.HasPrefix(spec, field+":") }) {
-		return "", usagef("vector field %s is given, and a model would fill it too: choose another --embed-field, or --embed none", field)
+		return "", console.Usagef("vector field %s is given, and a model would fill it too: choose another --embed-field, or --embed none", field)
 	}
 	if record == nil && stored != nil && hasVector(stored, field) {
 		return "", fmt.Errorf("vector field %s of %s has vectors of a model that is not on record: choose another --embed-field", field, c.Dir)
@@ -226,7 +206,7 @@ func openRecorded(ctx context.Context, dir string, f models.Flags, r *models.Rec
 		}
 		return checked(dir, m, r)
 	}
-	m, err := openModel(ctx, f, "", "")
+	m, err := f.Open(ctx, "", "")
 	if err != nil || r == nil {
 		return m, err
 	}
@@ -269,21 +249,12 @@ func (em *embedding) tell(s *importSummary) {
 	}
 }
 
-func (em *embedding) close(e *env) error {
+func (em *embedding) close(e *console.Console) error {
 	if em == nil {
 		return nil
 	}
 	em.hits = em.Model.Hits()
-	return closeModel(e, em.Model)
-}
-
-// closeModel closes an embedder. What its cache could not do is told: it is no
-// failure.
-func closeModel(e *env, m *models.Model) error {
-	for _, note := range m.Notes() {
-		e.notef("embeddings: %s", note)
-	}
-	return m.Close()
+	return em.Model.CloseNoting(e.Notef)
 }
 
 type modelCmd struct {
@@ -309,12 +280,12 @@ func (convertCmd) Help() string {
 }
 
 // Run converts.
-func (c *convertCmd) Run(ctx context.Context, e *env) error {
+func (c *convertCmd) Run(ctx context.Context, e *console.Console) error {
 	info, err := models.Convert(ctx, models.Conversion{From: c.From, To: c.To, Profile: c.Profile, Revision: c.Revision, Tokenizer: c.Tokenizer})
 	if err != nil {
 		return err
 	}
-	return e.result(c.JSON, info)
+	return e.Result(c.JSON, info)
 }
 
 type infoCmd struct {
@@ -322,11 +293,15 @@ type infoCmd struct {
 	JSON bool   `name:"json" help:"Print JSON."`
 }
 
+func (infoCmd) Help() string {
+	return `    quarry model info bge.qem`
+}
+
 // Run describes.
-func (c *infoCmd) Run(ctx context.Context, e *env) error {
+func (c *infoCmd) Run(ctx context.Context, e *console.Console) error {
 	info, err := models.Inspect(ctx, c.File)
 	if err != nil {
 		return err
 	}
-	return e.result(c.JSON, info)
+	return e.Result(c.JSON, info)
 }

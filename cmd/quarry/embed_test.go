@@ -21,6 +21,7 @@ import (
 	"testing"
 
 	"github.com/quarrysearch/quarry/bench"
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/console"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/ingest"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/models"
 	"github.com/quarrysearch/quarry/index"
@@ -146,11 +147,11 @@ func TestModelFiles(t *testing.T) {
 	if err := os.WriteFile(damaged, data, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	fails(t, exitFailed, "damaged.qem", "model", "info", damaged)
-	fails(t, exitFailed, "is no model", "model", "convert", texts, qem)
-	fails(t, exitFailed, "multilingual-e5-small", "model", "convert", writeFile(t, "m.onnx", ""), qem)
-	fails(t, exitFailed, "no tokenizer.json", "model", "convert", writeFile(t, "m.onnx", ""), qem, "--profile", "all-MiniLM-L6-v2")
-	fails(t, exitFailed, "no such file", "model", "convert", filepath.Join(hub, "none"), qem)
+	fails(t, console.ExitFailed, "damaged.qem", "model", "info", damaged)
+	fails(t, console.ExitFailed, "is no model", "model", "convert", texts, qem)
+	fails(t, console.ExitFailed, "multilingual-e5-small", "model", "convert", writeFile(t, "m.onnx", ""), qem)
+	fails(t, console.ExitFailed, "no tokenizer.json", "model", "convert", writeFile(t, "m.onnx", ""), qem, "--profile", "all-MiniLM-L6-v2")
+	fails(t, console.ExitFailed, "no such file", "model", "convert", filepath.Join(hub, "none"), qem)
 }
 
 func readFile(t *testing.T, path string) string {
@@ -186,11 +187,11 @@ func TestEmbed(t *testing.T) {
 	if v, err := bench.ReadVectors(bare, 32); err != nil || v.Rows() != 1 {
 		t.Error(v.Rows(), err)
 	}
-	fails(t, exitFailed, "t.txt:1: ", "embed", "--embed", hub, "--out", out, "--text", "a", writeFile(t, "t.txt", "no JSON\n"))
-	fails(t, exitFailed, ".fvecs or .f32", "embed", "--embed", hub, "--out", "v.bin", writeFile(t, "t.txt", "x\n"))
-	fails(t, exitFailed, "no model at", "embed", "--embed", filepath.Join(dir, "none"), "--out", out, writeFile(t, "t.txt", "x\n"))
-	fails(t, exitUsage, "no service", "embed", "--embed", hub, "--embed-url", "http://x", "--out", out, writeFile(t, "t.txt", "x\n"))
-	fails(t, exitUsage, "behind the colon", "embed", "--embed", "openai:", "--out", out, writeFile(t, "t.txt", "x\n"))
+	fails(t, console.ExitFailed, "t.txt:1: ", "embed", "--embed", hub, "--out", out, "--text", "a", writeFile(t, "t.txt", "no JSON\n"))
+	fails(t, console.ExitFailed, ".fvecs or .f32", "embed", "--embed", hub, "--out", "v.bin", writeFile(t, "t.txt", "x\n"))
+	fails(t, console.ExitFailed, "no model at", "embed", "--embed", filepath.Join(dir, "none"), "--out", out, writeFile(t, "t.txt", "x\n"))
+	fails(t, console.ExitUsage, "no service", "embed", "--embed", hub, "--embed-url", "http://x", "--out", out, writeFile(t, "t.txt", "x\n"))
+	fails(t, console.ExitUsage, "behind the colon", "embed", "--embed", "openai:", "--out", out, writeFile(t, "t.txt", "x\n"))
 	if names, err := filepath.Glob(filepath.Join(dir, ".*")); err != nil || len(names) > 0 {
 		t.Errorf("left behind: %v, %v", names, err)
 	}
@@ -258,31 +259,31 @@ func TestOtherModels(t *testing.T) {
 	for _, args := range [][]string{{"import", dir, docs}, {"search", dir, "cats"}} {
 		r := command(t.Context(), nil, append(args, other...)...)
 		for _, want := range []string{"ollama/made-up", "ollama/other", "quarry import " + dir + ".new FILE… --embed ollama:other"} {
-			if r.code != exitFailed || !strings.Contains(r.err, want) {
+			if r.code != console.ExitFailed || !strings.Contains(r.err, want) {
 				t.Errorf("%s: exit code %d, %s", args[0], r.code, r.err)
 			}
 		}
 	}
-	fails(t, exitUsage, "choose another", "import", dir, docs, "--vector", "embedding:16")
-	fails(t, exitUsage, "has its embeddings in", "import", dir, docs, "--embed-field", "v")
+	fails(t, console.ExitUsage, "choose another", "import", dir, docs, "--vector", "embedding:16")
+	fails(t, console.ExitUsage, "has its embeddings in", "import", dir, docs, "--embed-field", "v")
 	ok(t, "import", dir, docs, "--embed", "none")
 	if r := search(t, dir, "cats", "--mode", "vector"); len(r.Hits) != 0 {
 		t.Errorf("--embed none: %s", ids(r))
 	}
 	s.Close()
-	fails(t, exitFailed, "keyword does without", "search", dir, "cats")
+	fails(t, console.ExitFailed, "keyword does without", "search", dir, "cats")
 	if r := search(t, dir, "cats", "--mode", "keyword"); ids(r) != "cat" {
 		t.Error(ids(r))
 	}
 	if err := os.WriteFile(models.RecordFile(dir), []byte("{"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	fails(t, exitFailed, "is damaged", "search", dir, "cats")
+	fails(t, console.ExitFailed, "is damaged", "search", dir, "cats")
 
 	plain := imported(t, 10) // with vectors of its own
-	fails(t, exitFailed, "not on record", "import", plain, docs, "--embed", tinyHub(t, "made/up"), "--embed-field", "v")
-	fails(t, exitUsage, "on record", "search", plain, "alpha", "--embed", "e5")
-	fails(t, exitUsage, "imported with --embed", "search", plain, "alpha", "--mode", "hybrid")
+	fails(t, console.ExitFailed, "not on record", "import", plain, docs, "--embed", tinyHub(t, "made/up"), "--embed-field", "v")
+	fails(t, console.ExitUsage, "on record", "search", plain, "alpha", "--embed", "e5")
+	fails(t, console.ExitUsage, "imported with --embed", "search", plain, "alpha", "--mode", "hybrid")
 }
 
 // TestImportStopsWhileEmbedding interrupts an import in its first batch, then
@@ -336,11 +337,11 @@ func TestEvalByModel(t *testing.T) {
 	if r.Set != "de-en" || r.EvalReport.Queries != 2 {
 		t.Errorf("%+v", r)
 	}
-	fails(t, exitUsage, "needs the model", "eval", "--data", dir, "--rerank", "late")
-	fails(t, exitUsage, "leave one out", "eval", "--data", dir, "--embed", hub, "--vectors", "x")
-	fails(t, exitFailed, "--cross fr", "eval", "--data", filepath.Join(root, "en"), "--embed", hub, "--cross", "fr")
+	fails(t, console.ExitUsage, "needs the model", "eval", "--data", dir, "--rerank", "late")
+	fails(t, console.ExitUsage, "leave one out", "eval", "--data", dir, "--embed", hub, "--vectors", "x")
+	fails(t, console.ExitFailed, "--cross fr", "eval", "--data", filepath.Join(root, "en"), "--embed", hub, "--cross", "fr")
 	s := newFakeService(t, 8)
-	fails(t, exitUsage, "no token vectors", "eval", "--data", dir, "--embed", "ollama:made-up", "--embed-url", s.URL, "--rerank", "late")
+	fails(t, console.ExitUsage, "no token vectors", "eval", "--data", dir, "--embed", "ollama:made-up", "--embed-url", s.URL, "--rerank", "late")
 }
 
 // TestE5 finds a text by a question in another language, without a shared word.

@@ -8,7 +8,8 @@ import (
 	"strings"
 
 	"github.com/quarrysearch/quarry/bench"
-	"github.com/quarrysearch/quarry/bm25/analysis"
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/console"
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/engine"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/ingest"
 	"github.com/quarrysearch/quarry/index"
 	"github.com/quarrysearch/quarry/index/filter"
@@ -46,7 +47,7 @@ func storedSchema(dir string) (*index.Schema, error) {
 // schema, if there is one. What a flag leaves open is as stored.
 func (f *fieldFlags) resolve(stored *index.Schema) (*index.Schema, *ingest.Mapping, error) {
 	if f.ID == "" {
-		return nil, nil, usagef("--id is empty")
+		return nil, nil, console.Usagef("--id is empty")
 	}
 	if stored == nil {
 		stored = &index.Schema{}
@@ -65,30 +66,8 @@ func (f *fieldFlags) resolve(stored *index.Schema) (*index.Schema, *ingest.Mappi
 	return s, m, nil
 }
 
-// analyzer is the name of the analyzer that the flags give, "" for none.
-func analyzerFlag(name, lang string) (string, error) {
-	switch {
-	case name == "auto" && lang == "":
-		return "", usagef("--analyzer auto needs --lang")
-	case name != "" && name != "auto" && lang != "":
-		return "", usagef("--analyzer %s and --lang %s are given both", name, lang)
-	case lang != "":
-		return analysis.ForLanguage(lang).Name(), nil
-	case name != "":
-		return name, checkAnalyzer("--analyzer", name)
-	}
-	return "", nil
-}
-
-func checkAnalyzer(where, name string) error {
-	if !slices.Contains(analysis.Names(), name) {
-		return usagef("%s: no analyzer %q; there are %s", where, name, strings.Join(analysis.Names(), ", "))
-	}
-	return nil
-}
-
 func (f *fieldFlags) text(s *index.Schema, m *ingest.Mapping, stored []index.TextField) error {
-	analyzer, err := analyzerFlag(f.Analyzer, f.Lang)
+	analyzer, err := engine.Analyzer(f.Analyzer, f.Lang)
 	if err != nil {
 		return err
 	}
@@ -138,12 +117,12 @@ func parseText(flag, spec string) (index.TextField, error) {
 	t.Name = name
 	if n, analyzer, ok := cutLast(name, ":"); ok {
 		t.Name, t.Analyzer = n, analyzer
-		if err := checkAnalyzer(flag+" "+spec, analyzer); err != nil {
+		if err := engine.CheckAnalyzer(flag+" "+spec, analyzer); err != nil {
 			return t, err
 		}
 	}
 	if t.Name == "" {
-		return t, usagef("%s %q: the name is empty", flag, spec)
+		return t, console.Usagef("%s %q: the name is empty", flag, spec)
 	}
 	return t, nil
 }
@@ -151,7 +130,7 @@ func parseText(flag, spec string) (index.TextField, error) {
 func parseBoost(flag, spec, boost string) (float64, error) {
 	b, err := strconv.ParseFloat(boost, 64)
 	if err != nil || !(b > 0) || math.IsInf(b, 0) {
-		return 0, usagef("%s %q: boost %q: want a number above 0", flag, spec, boost)
+		return 0, console.Usagef("%s %q: boost %q: want a number above 0", flag, spec, boost)
 	}
 	return b, nil
 }
@@ -175,7 +154,7 @@ func (f *fieldFlags) vectors(s *index.Schema, m *ingest.Mapping, stored []index.
 	for _, spec := range f.VectorFile {
 		name, file, ok := strings.Cut(spec, "=")
 		if !ok || name == "" || file == "" {
-			return usagef("--vector-file %q: want NAME=FILE", spec)
+			return console.Usagef("--vector-file %q: want NAME=FILE", spec)
 		}
 		dim := f.Dim
 		i := at(name)
@@ -207,35 +186,19 @@ func parseVector(spec string) (index.VectorField, error) {
 	var v index.VectorField
 	parts := strings.Split(spec, ":")
 	if len(parts) < 2 || len(parts) > 3 || parts[0] == "" {
-		return v, usagef("--vector %q: want NAME:DIM or NAME:DIM:METRIC", spec)
+		return v, console.Usagef("--vector %q: want NAME:DIM or NAME:DIM:METRIC", spec)
 	}
 	v.Name = parts[0]
 	var err error
 	if v.Dim, err = strconv.Atoi(parts[1]); err != nil || v.Dim < 1 {
-		return v, usagef("--vector %q: dimension %q: want a number above 0", spec, parts[1])
+		return v, console.Usagef("--vector %q: dimension %q: want a number above 0", spec, parts[1])
 	}
 	if len(parts) == 3 {
-		if err := setMetric(&v, "--vector "+spec, parts[2]); err != nil {
+		if err := engine.SetMetric(&v, "--vector "+spec, parts[2]); err != nil {
 			return v, err
 		}
 	}
 	return v, nil
-}
-
-// setMetric sets a field's metric by its name.
-func setMetric(v *index.VectorField, where, name string) error {
-	switch name {
-	case "cos":
-		name = "cosine"
-	case "ip":
-		name = "dot"
-	}
-	for v.Metric = 0; v.Metric.Valid(); v.Metric++ {
-		if v.Metric.String() == name {
-			return nil
-		}
-	}
-	return usagef("%s: metric %q is none of cosine, dot, l2", where, name)
 }
 
 func (f *fieldFlags) meta(s *index.Schema, m *ingest.Mapping) error {
@@ -248,20 +211,20 @@ func (f *fieldFlags) meta(s *index.Schema, m *ingest.Mapping) error {
 		if name, typ, ok := cutLast(spec, ":"); ok {
 			t, err := filter.ParseType(typ)
 			if err != nil {
-				return usagef("--meta %q: type %q is none of keyword, int64, float64, bool, time", spec, typ)
+				return console.Usagef("--meta %q: type %q is none of keyword, int64, float64, bool, time", spec, typ)
 			}
 			field = ingest.MetaField{Name: name, Type: t}
 			s.Meta[name] = t
 		}
 		if field.Name == "" {
-			return usagef("--meta %q: the name is empty", spec)
+			return console.Usagef("--meta %q: the name is empty", spec)
 		}
 		m.Meta = append(m.Meta, field)
 	}
 	for _, spec := range f.JSONField {
 		name, key, ok := strings.Cut(spec, "=")
 		if !ok || name == "" || key == "" {
-			return usagef("--json-field %q: want NAME=KEY", spec)
+			return console.Usagef("--json-field %q: want NAME=KEY", spec)
 		}
 		m.Encoded = append(m.Encoded, ingest.EncodedField{Name: name, Key: key})
 	}

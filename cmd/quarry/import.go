@@ -2,19 +2,19 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
 
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/console"
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/engine"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/ingest"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/models"
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/show"
 	"github.com/quarrysearch/quarry/index"
 	"github.com/quarrysearch/quarry/storage"
 )
@@ -25,7 +25,7 @@ import (
 const checkpointEvery = 64
 
 type importCmd struct {
-	Dir   string   `arg:"" help:"Directory of the index; made when it does not exist."`
+	engine.IndexArg
 	Files []string `arg:"" help:"JSONL files, plain or gzip; - is standard input."`
 
 	fieldFlags
@@ -76,9 +76,9 @@ type importSummary struct {
 }
 
 func (s importSummary) String() string {
-	out := fmt.Sprintf("%s, %.1f MB of text, %.1f s, %.1f MB/s", count(s.Documents, "document"), float64(s.TextBytes)/1e6, s.Seconds, s.MBPerS)
+	out := fmt.Sprintf("%s, %.1f MB of text, %.1f s, %.1f MB/s", console.Count(s.Documents, "document"), float64(s.TextBytes)/1e6, s.Seconds, s.MBPerS)
 	if s.Bad > 0 {
-		out += ", " + count(s.Bad, "bad line")
+		out += ", " + console.Count(s.Bad, "bad line")
 	}
 	if s.ResumedFrom > 0 {
 		out += fmt.Sprintf(", resumed behind line %d", s.ResumedFrom)
@@ -86,16 +86,16 @@ func (s importSummary) String() string {
 	if s.Model != "" {
 		out += fmt.Sprintf(", %d embedded by %s (%d from the cache)", s.Embedded, s.Model, s.Cached)
 		if s.Truncated > 0 {
-			out += fmt.Sprintf(", %s cut at the model's limit", count(s.Truncated, "text"))
+			out += fmt.Sprintf(", %s cut at the model's limit", console.Count(s.Truncated, "text"))
 		}
 	}
 	return out
 }
 
 // Run imports.
-func (c *importCmd) Run(ctx context.Context, e *env) (err error) {
+func (c *importCmd) Run(ctx context.Context, e *console.Console) (err error) {
 	if c.Batch < 1 {
-		return usagef("--batch %d: want 1 or more", c.Batch)
+		return console.Usagef("--batch %d: want 1 or more", c.Batch)
 	}
 	policy, err := parseSync(c.Sync)
 	if err != nil {
@@ -136,15 +136,15 @@ func (c *importCmd) Run(ctx context.Context, e *env) (err error) {
 	}
 	took := time.Since(start).Seconds()
 	sum := importSummary{Documents: p.Documents, Bad: p.Bad, Lines: p.Lines, ResumedFrom: checkpoint.Lines, TextBytes: p.TextBytes,
-		Seconds: round(took, 3), MBPerS: round(float64(p.TextBytes)/1e6/took, 2), Interrupted: errors.Is(err, ingest.ErrStopped)}
+		Seconds: show.Round(took, 3), MBPerS: show.Round(float64(p.TextBytes)/1e6/took, 2), Interrupted: errors.Is(err, ingest.ErrStopped)}
 	embedding.tell(&sum)
 	if sum.Interrupted {
 		err = fmt.Errorf("%w after line %d: go on with --resume", err, p.Lines)
 	}
-	return errors.Join(e.result(c.JSON, sum), err)
+	return errors.Join(e.Result(c.JSON, sum), err)
 }
 
-func (c *importCmd) run(ctx context.Context, e *env, ix *index.Index, m *ingest.Mapping, em *embedding, cp ingest.Checkpoint, file string, policy storage.SyncPolicy) (ingest.Progress, error) {
+func (c *importCmd) run(ctx context.Context, e *console.Console, ix *index.Index, m *ingest.Mapping, em *embedding, cp ingest.Checkpoint, file string, policy storage.SyncPolicy) (ingest.Progress, error) {
 	total := int64(0)
 	for _, s := range cp.Sources {
 		if s.Size < 0 {
@@ -161,7 +161,7 @@ func (c *importCmd) run(ctx context.Context, e *env, ix *index.Index, m *ingest.
 	work := context.WithoutCancel(ctx)
 	b := index.NewBatch()
 	config := ingest.Config{
-		Sources: cp.Sources, Stdin: e.stdin, Mapping: m, Batch: c.Batch, Skip: cp.Lines,
+		Sources: cp.Sources, Stdin: e.Stdin, Mapping: m, Batch: c.Batch, Skip: cp.Lines,
 		Apply: func(docs []index.Document) error {
 			if err := em.fill(ctx, docs); err != nil {
 				return err
@@ -179,7 +179,7 @@ func (c *importCmd) run(ctx context.Context, e *env, ix *index.Index, m *ingest.
 	if c.SkipBad {
 		config.Bad = func(source string, line int, err error) {
 			bar.clear()
-			e.notef("skipped %s:%d: %s", source, line, oneLine(err))
+			e.Notef("skipped %s:%d: %s", source, line, console.OneLine(err))
 		}
 	}
 	batches, saved := 0, cp.Lines
@@ -222,7 +222,7 @@ func parseSync(s string) (storage.SyncPolicy, error) {
 	}
 	d, err := time.ParseDuration(s)
 	if err != nil || d <= 0 {
-		return 0, usagef("--sync %q: want always, never or a duration such as 50ms", s)
+		return 0, console.Usagef("--sync %q: want always, never or a duration such as 50ms", s)
 	}
 	return storage.SyncEvery(d), nil
 }
@@ -233,12 +233,12 @@ type bar struct {
 	start time.Time
 }
 
-func newBar(e *env, total int64) *bar {
-	if !e.progress {
+func newBar(e *console.Console, total int64) *bar {
+	if !e.Progress {
 		return &bar{}
 	}
 	return &bar{start: time.Now(), b: progressbar.NewOptions64(total,
-		progressbar.OptionSetWriter(e.stderr),
+		progressbar.OptionSetWriter(e.Stderr),
 		progressbar.OptionShowBytes(true),
 		progressbar.OptionSetPredictTime(true),
 		progressbar.OptionThrottle(100*time.Millisecond),
@@ -266,46 +266,6 @@ func (b *bar) done() {
 	if b.b != nil {
 		_ = b.b.Finish()
 	}
-}
-
-// stages shows the stages of long work; nil when stderr is no terminal.
-func (e *env) stages() func(stage string, done, total int) {
-	if !e.progress {
-		return nil
-	}
-	var mu sync.Mutex
-	var b *progressbar.ProgressBar
-	current := ""
-	return func(stage string, done, total int) {
-		mu.Lock()
-		defer mu.Unlock()
-		if stage != current {
-			current = stage
-			b = progressbar.NewOptions(total, progressbar.OptionSetWriter(e.stderr), progressbar.OptionSetDescription(stage),
-				progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionSetPredictTime(true), progressbar.OptionClearOnFinish())
-		}
-		if total >= 0 { // else there is no telling
-			done = min(done, total)
-		}
-		_ = b.Set(done) // a bar that cannot be drawn is no reason to stop
-	}
-}
-
-// result prints one result, as JSON or by its String method.
-func (e *env) result(asJSON bool, v fmt.Stringer) error {
-	if asJSON {
-		return e.json(v)
-	}
-	return e.printf("%s\n", v)
-}
-
-// json prints one JSON object on a line of its own.
-func (e *env) json(v any) error { return writeJSON(e.stdout, v) }
-
-func writeJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
 }
 
 // cutLast cuts s at the last sep.

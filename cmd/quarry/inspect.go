@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/quarrysearch/quarry/bm25/analysis"
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/console"
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/engine"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/models"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/show"
 	"github.com/quarrysearch/quarry/index"
@@ -17,13 +19,16 @@ import (
 )
 
 type inspectCmd struct {
-	Dir      string `arg:"" help:"Directory of the index."`
-	Sections bool   `help:"List every section of every segment."`
-	JSON     bool   `name:"json" help:"Print as JSON."`
+	engine.IndexArg
+	Sections bool `help:"List every section of every segment."`
+	JSON     bool `name:"json" help:"Print as JSON."`
 }
 
 func (inspectCmd) Help() string {
 	return `Opens the index read-only and reads counts, not data.
+
+    quarry inspect idx
+    quarry inspect idx --sections
 
 --json prints {"dir", "schema", "model", "stats": {"generation", "documents", "deleted", "segments", "mutable_bytes", "wal_bytes", "fields"}, "open_ms", "files": [{"name", "bytes", "docs", "deleted", "text": [{"field", "docs", "terms", "tokens", "postings"}], "vectors": [{"field", "vectors", "dim", "metric", "graph", "m", "ef_construction", "levels", "hot_bytes", "curve": [{"ef", "recall", "distances"}]}], "sections": [{"name", "offset", "bytes"}]}]}.`
 }
@@ -85,14 +90,14 @@ type section struct {
 }
 
 // Run inspects.
-func (c *inspectCmd) Run(e *env) error {
+func (c *inspectCmd) Run(e *console.Console) error {
 	in := inspection{Dir: c.Dir}
 	start := time.Now()
-	ix, err := openReader(c.Dir)
+	ix, err := engine.OpenReader(c.Dir)
 	if err != nil {
 		return err
 	}
-	in.OpenMs = round(float64(time.Since(start))/float64(time.Millisecond), 3)
+	in.OpenMs = show.Round(float64(time.Since(start))/float64(time.Millisecond), 3)
 	defer ix.Close() // opened for reading: nothing to lose
 	in.Schema = ix.Schema()
 	if in.Model, err = recordOf(c.Dir, &in.Schema); err != nil {
@@ -105,11 +110,11 @@ func (c *inspectCmd) Run(e *env) error {
 		return err
 	}
 	if c.JSON {
-		return e.json(in)
+		return e.JSON(in)
 	}
 	var b strings.Builder
 	in.print(&b, e, c.Sections)
-	return e.printf("%s", b.String())
+	return e.Printf("%s", b.String())
 }
 
 // inspectFiles opens the segments that the manifest names.
@@ -177,14 +182,14 @@ func inspectFile(fs storage.FS, dir string, entry storage.SegmentEntry, sc *segm
 		c := vectorCounts{Field: field, Vectors: v.Vectors, Dim: v.Dim, Metric: v.Metric.String(), Graph: v.Graph,
 			M: v.M, Construct: v.EfConstruction, Levels: v.Levels, HotBytes: v.HotBytes}
 		for _, p := range v.Curve {
-			c.Curve = append(c.Curve, curvePoint{p.Ef, round(float64(p.Recall), 4), round(float64(p.Distances), 1)})
+			c.Curve = append(c.Curve, curvePoint{p.Ef, show.Round(float64(p.Recall), 4), show.Round(float64(p.Distances), 1)})
 		}
 		out.Vectors = append(out.Vectors, c)
 	}
 	return out, nil
 }
 
-func (in *inspection) print(b *strings.Builder, e *env, sections bool) {
+func (in *inspection) print(b *strings.Builder, e *console.Console, sections bool) {
 	st := &in.Stats
 	fmt.Fprintf(b, "%s: %d documents, %d deleted, generation %d, opened in %.1f ms\n", in.Dir, st.Documents, st.Deleted, st.Generation, in.OpenMs)
 	fmt.Fprintf(b, "log %s, mutable segment %s\n\n", show.Bytes(st.WALBytes), show.Bytes(st.MutableBytes))
@@ -206,8 +211,8 @@ func (in *inspection) print(b *strings.Builder, e *env, sections bool) {
 	}
 }
 
-func (f *segmentFile) print(b *strings.Builder, e *env, sections bool) {
-	fmt.Fprintf(b, "\n%s\n", show.Bold(f.Name, e.color))
+func (f *segmentFile) print(b *strings.Builder, e *console.Console, sections bool) {
+	fmt.Fprintf(b, "\n%s\n", show.Bold(f.Name, e.Color))
 	for _, t := range f.Text {
 		fmt.Fprintf(b, "  text %s: %d documents, %d terms, %d tokens, %d postings\n", show.Line(t.Field, 60), t.Docs, t.Terms, t.Tokens, t.Postings)
 	}

@@ -1,9 +1,14 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
+	"context"
 	"fmt"
 	"go/build"
+	"io"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,8 +17,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quarrysearch/quarry/bench"
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/console"
 	"github.com/quarrysearch/quarry/index"
 )
+
+// evalReport is what eval --json prints.
+type evalReport struct {
+	bench.EvalReport
+	Analyzer, Model, Fusion, Rerank string
+	Truncated                       int
+}
 
 func TestBenchVectors(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -52,32 +65,11 @@ func TestBenchVectors(t *testing.T) {
 				t.Errorf("%v: %v", metric, last)
 			}
 		}
-		if line := decode[openLine](t, ok(t, "bench", "open", filepath.Join(dir, "idx"), "--json")); line.OpenMs <= 0 {
+		if line := decode[map[string]any](t, ok(t, "bench", "open", filepath.Join(dir, "idx"), "--json")); line["open_ms"].(float64) <= 0 {
 			t.Errorf("%+v", line)
 		}
 	}
-	fails(t, exitUsage, "missing flags", "bench", "vectors", "--base", "x")
-}
-
-// TestDistances counts a pass and remembers it for those after, at each width.
-func TestDistances(t *testing.T) {
-	d := distances{queries: 3}
-	for _, ef := range []int{5, 9, 5} {
-		for pass := range 3 {
-			for i := range 3 {
-				var p *index.Plan
-				if d.counting(ef) != (pass == 0) {
-					t.Fatalf("ef %d, pass %d, query %d", ef, pass, i)
-				}
-				if pass == 0 {
-					p = &index.Plan{Segments: []index.SegmentPlan{{Distances: ef}, {Distances: i}}}
-				}
-				if n := d.of(p); n != ef+i {
-					t.Errorf("ef %d, pass %d, query %d: %d", ef, pass, i, n)
-				}
-			}
-		}
-	}
+	fails(t, console.ExitUsage, "missing flags", "bench", "vectors", "--base", "x")
 }
 
 func TestBenchText(t *testing.T) {
@@ -92,7 +84,7 @@ func TestBenchText(t *testing.T) {
 			t.Errorf("%s: %v", mode, lines)
 		}
 	}
-	fails(t, exitUsage, "no analyzer", "bench", "text", "--docs", d, "--queries", q, "--analyzer", "none")
+	fails(t, console.ExitUsage, "no analyzer", "bench", "text", "--docs", d, "--queries", q, "--analyzer", "none")
 }
 
 // collection writes a small collection in BEIR's layout.
@@ -137,10 +129,10 @@ func TestEval(t *testing.T) {
 	if len(lines) != 4 || lines[0]["mode"] != "keyword" || lines[1]["mode"] != "vector" || lines[2]["fusion"] != "rrf" || lines[3]["fusion"] != "weighted" {
 		t.Errorf("%v", lines)
 	}
-	fails(t, exitUsage, "one mode", "eval", "--data", dir, "--mode", "all", "--vectors", v, "--query-vectors", v, "--run", run)
-	fails(t, exitUsage, "needs --vectors", "eval", "--data", dir, "--mode", "vector")
-	fails(t, exitUsage, "--fields", "eval", "--data", dir, "--fields", "body")
-	fails(t, exitFailed, "corpus.jsonl", "eval", "--data", t.TempDir())
+	fails(t, console.ExitUsage, "one mode", "eval", "--data", dir, "--mode", "all", "--vectors", v, "--query-vectors", v, "--run", run)
+	fails(t, console.ExitUsage, "needs --vectors", "eval", "--data", dir, "--mode", "vector")
+	fails(t, console.ExitUsage, "--fields", "eval", "--data", dir, "--fields", "body")
+	fails(t, console.ExitFailed, "corpus.jsonl", "eval", "--data", t.TempDir())
 }
 
 // One language of a corpus of several, chunks judged as their pages, and the
@@ -173,8 +165,8 @@ func TestEvalSelection(t *testing.T) {
 	if r := decode[evalReport](t, ok(t, append(base, "--only", "lang=en", "--only-query", "lang=de", "--qrels", "qrels.cross.tsv")...)); r.EvalReport.Queries != 1 || r.MRR10 != 0.5 {
 		t.Errorf("%+v: two chunks of one page count once", r)
 	}
-	fails(t, exitFailed, "--by page", "eval", "--data", dir, "--corpus", "chunks.jsonl", "--by", "page")
-	fails(t, exitUsage, "KEY=VALUE", "eval", "--data", dir, "--only", "lang")
+	fails(t, console.ExitFailed, "--by page", "eval", "--data", dir, "--corpus", "chunks.jsonl", "--by", "page")
+	fails(t, console.ExitUsage, "KEY=VALUE", "eval", "--data", dir, "--only", "lang")
 }
 
 // partOfGOROOT copies some packages of the Go installation: all of them take
@@ -251,7 +243,49 @@ func TestDemo(t *testing.T) {
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
 		t.Errorf("%v, %v", entries, err)
 	}
-	fails(t, exitFailed, "no Go installation", "demo", "x", "--goroot", dir)
+	fails(t, console.ExitFailed, "no Go installation", "demo", "x", "--goroot", dir)
+	demoServes(t, root, dir)
+}
+
+// demoServes asks the page and the API of a demo, and interrupts it.
+func demoServes(t *testing.T, root, dir string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	in, out := io.Pipe()
+	done := make(chan int, 1)
+	var errs bytes.Buffer
+	go func() {
+		done <- run(ctx, &console.Console{Stdin: strings.NewReader(""), Stdout: out, Stderr: &errs}, []string{"demo", "run once", "--serve", "--goroot", root, "--dir", dir})
+	}()
+	address := ""
+	for lines := bufio.NewScanner(in); address == "" && lines.Scan(); {
+		_, address, _ = strings.Cut(lines.Text(), "The page is at ")
+	}
+	base, query, _ := strings.Cut(address, "?")
+	if query != "q=run+once" {
+		t.Fatalf("address %q", address)
+	}
+	page, err := http.Get(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer page.Body.Close()
+	if b, err := io.ReadAll(page.Body); err != nil || page.StatusCode != http.StatusOK || !strings.Contains(string(b), "<html") {
+		t.Errorf("page: %s, %v", page.Status, err)
+	}
+	r, err := http.Post(base+"v1/collections/go/search", "application/json", strings.NewReader(`{"query": "run something only once", "k": 3}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	if b, err := io.ReadAll(r.Body); err != nil || !strings.Contains(string(b), "sync.Once") {
+		t.Errorf("search: %s, %v", b, err)
+	}
+	cancel()
+	if code := <-done; code != console.ExitOK {
+		t.Errorf("exit code %d: %s", code, errs.String())
+	}
 }
 
 // dataDir is the folder of staged data.

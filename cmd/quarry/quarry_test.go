@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quarrysearch/quarry/bench"
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/console"
 	"github.com/quarrysearch/quarry/index"
 )
 
@@ -30,7 +31,7 @@ type result struct {
 // command runs a command line.
 func command(ctx context.Context, stdin io.Reader, args ...string) result {
 	var out, errs bytes.Buffer
-	code := run(ctx, &env{stdin: stdin, stdout: &out, stderr: &errs}, args)
+	code := run(ctx, &console.Console{Stdin: stdin, Stdout: &out, Stderr: &errs}, args)
 	return result{out.String(), errs.String(), code}
 }
 
@@ -38,7 +39,7 @@ func command(ctx context.Context, stdin io.Reader, args ...string) result {
 func ok(t *testing.T, args ...string) string {
 	t.Helper()
 	r := command(t.Context(), strings.NewReader(""), args...)
-	if r.code != exitOK {
+	if r.code != console.ExitOK {
 		t.Fatalf("quarry %s: exit code %d, %s", strings.Join(args, " "), r.code, r.err)
 	}
 	return r.out
@@ -196,7 +197,7 @@ func TestSearchForReading(t *testing.T) {
 		t.Error("an escape without a terminal")
 	}
 	var colored bytes.Buffer
-	if code := run(t.Context(), &env{stdout: &colored, stderr: io.Discard, color: true}, []string{"search", dir, "epsilon"}); code != 0 || !strings.Contains(colored.String(), "\x1b[1mepsilon\x1b[0m") {
+	if code := run(t.Context(), &console.Console{Stdout: &colored, Stderr: io.Discard, Color: true}, []string{"search", dir, "epsilon"}); code != 0 || !strings.Contains(colored.String(), "\x1b[1mepsilon\x1b[0m") {
 		t.Errorf("no match in bold: %q", colored.String())
 	}
 }
@@ -207,7 +208,7 @@ func TestGetAndDelete(t *testing.T) {
 	if d.ID != "d0003" || d.Text["title"] != "Document 3" || len(d.Vectors["v"]) != 4 || d.Meta["created"] != "2003-01-02T00:00:00Z" {
 		t.Errorf("%+v", d)
 	}
-	fails(t, exitFailed, `document "nope"`, "get", dir, "nope")
+	fails(t, console.ExitFailed, `document "nope"`, "get", dir, "nope")
 	if out := ok(t, "delete", dir, "--where", `lang = "de"`, "--dry-run"); out != "50 documents would be deleted\n" {
 		t.Error(out)
 	}
@@ -223,14 +224,14 @@ func TestGetAndDelete(t *testing.T) {
 	if out := ok(t, "delete", dir, "d0001,d0003"); out != "0 documents deleted\n" {
 		t.Error("an id with a comma was taken apart", out)
 	}
-	fails(t, exitUsage, "either ids or --where", "delete", dir)
+	fails(t, console.ExitUsage, "either ids or --where", "delete", dir)
 }
 
 func TestInspectCheckBackupMerge(t *testing.T) {
 	dir := imported(t, 300)
 	copied := filepath.Join(t.TempDir(), "copy")
 	ok(t, "backup", dir, copied)
-	fails(t, exitFailed, "not empty", "backup", dir, copied)
+	fails(t, console.ExitFailed, "not empty", "backup", dir, copied)
 	if a, b := search(t, dir, "zeta"), search(t, copied, "zeta"); cmp.Diff(a.Hits, b.Hits) != "" {
 		t.Error("the backup answers otherwise")
 	}
@@ -261,7 +262,7 @@ func TestInspectCheckBackupMerge(t *testing.T) {
 	if err := os.WriteFile(segment, data, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	fails(t, exitFailed, "is damaged, problems: 1", "check", dir)
+	fails(t, console.ExitFailed, "is damaged, problems: 1", "check", dir)
 	ok(t, "check", dir, "--quick")
 	if r := command(t.Context(), nil, "check", dir, "--json"); len(decode[index.CheckReport](t, r.out).Problems) != 1 {
 		t.Error(r.out)
@@ -280,7 +281,7 @@ func TestReadsBesideAWriter(t *testing.T) {
 	}
 	ok(t, "inspect", dir)
 	ok(t, "check", dir)
-	fails(t, exitFailed, "locked by another writer", "merge", dir)
+	fails(t, console.ExitFailed, "locked by another writer", "merge", dir)
 }
 
 func TestImportBadLines(t *testing.T) {
@@ -295,7 +296,7 @@ not JSON
 {"id":"g","text":"seven"}`
 	file := writeFile(t, "bad.jsonl", lines)
 	dir := filepath.Join(t.TempDir(), "idx")
-	fails(t, exitFailed, file+":2: not a JSON object", "import", dir, file, "--vector", "v:2")
+	fails(t, console.ExitFailed, file+":2: not a JSON object", "import", dir, file, "--vector", "v:2")
 	r := command(t.Context(), nil, "import", dir, file, "--vector", "v:2", "--skip-bad", "--json")
 	sum := decode[importSummary](t, r.out)
 	if r.code != 0 || sum.Documents != 3 || sum.Bad != 5 || sum.Lines != 9 {
@@ -333,7 +334,7 @@ func TestImportResumes(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		in := &cutReader{strings.NewReader(text[:len(text)*2/3]), cancel}
 		r := command(ctx, in, "import", dir, "-", "--batch", "50", "--sync", sync)
-		if r.code != exitFailed || !strings.Contains(r.err, "--resume") {
+		if r.code != console.ExitFailed || !strings.Contains(r.err, "--resume") {
 			t.Fatalf("%s: exit code %d, %s", sync, r.code, r.err)
 		}
 		if _, err := os.Stat(dir + ".import.json"); err != nil {
@@ -358,7 +359,7 @@ func TestInterrupt(t *testing.T) {
 	dir := imported(t, 20)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if r := command(ctx, nil, "search", dir, "alpha"); r.code != exitFailed || r.err != "quarry: interrupted\n" {
+	if r := command(ctx, nil, "search", dir, "alpha"); r.code != console.ExitFailed || r.err != "quarry: interrupted\n" {
 		t.Errorf("%+v", r)
 	}
 }
@@ -375,9 +376,9 @@ func TestImportKeepsSchema(t *testing.T) {
 	if r := search(t, dir, "x"); ids(r) != "a" {
 		t.Error("the added field is not searched")
 	}
-	fails(t, exitFailed, "stored analyzer", "import", dir, file, "--text", "body:german")
-	fails(t, exitUsage, `no analyzer "klingon"`, "import", dir, file, "--text", "body:klingon")
-	fails(t, exitUsage, "needs --lang", "import", dir, file, "--analyzer", "auto")
+	fails(t, console.ExitFailed, "stored analyzer", "import", dir, file, "--text", "body:german")
+	fails(t, console.ExitUsage, `no analyzer "klingon"`, "import", dir, file, "--text", "body:klingon")
+	fails(t, console.ExitUsage, "needs --lang", "import", dir, file, "--analyzer", "auto")
 	ok(t, "import", filepath.Join(t.TempDir(), "x"), file, "--lang", "de", "--text", "body")
 }
 
@@ -389,39 +390,39 @@ func TestImportVectorFile(t *testing.T) {
 	if r := search(t, dir, "--vector-file", v, "--row", "1"); ids(r) != "b a" {
 		t.Error(ids(r))
 	}
-	fails(t, exitFailed, "has 2 rows, this is line 3", "import", dir, file, file, "--vector-file", "e="+v)
+	fails(t, console.ExitFailed, "has 2 rows, this is line 3", "import", dir, file, file, "--vector-file", "e="+v)
 }
 
 func TestErrors(t *testing.T) {
 	dir := imported(t, 20)
 	empty := t.TempDir()
 	q := vectorFile(t, 1, 0, 0, 1)
-	fails(t, exitUsage, "unexpected argument", "bogus")
-	fails(t, exitUsage, "unknown flag", "search", dir, "--bogus")
-	fails(t, exitUsage, "nothing to search for", "search", dir)
-	fails(t, exitUsage, "needs --vector-file", "search", dir, "x", "--mode", "hybrid")
-	fails(t, exitUsage, "want two", "search", dir, "x", "--vector-file", q, "--weights", "1")
-	fails(t, exitUsage, "above 0", "search", dir, "x", "--vector-file", q, "--weights", "0,1")
-	fails(t, exitUsage, "--row 1", "search", dir, "--vector-file", q, "--row", "1")
-	fails(t, exitUsage, "--facet", "search", dir, "x", "--facet", "lang:many")
-	fails(t, exitFailed, "k 0", "search", dir, "x", "-k", "0")
-	fails(t, exitFailed, "at byte", "search", dir, "x", "--filter", "n = ")
-	fails(t, exitFailed, `"nope": unknown field`, "search", dir, "x", "--filter", "nope = 1")
-	fails(t, exitFailed, `"nope"`, "search", dir, "x", "--fields", "nope")
-	fails(t, exitFailed, `no vector field "nope"`, "search", dir, "--vector-file", q, "--vector-field", "nope")
-	fails(t, exitFailed, "no index in", "search", empty, "x")
-	fails(t, exitFailed, "no index", "check", filepath.Join(empty, "none"))
-	fails(t, exitFailed, "no index", "merge", filepath.Join(empty, "none"))
+	fails(t, console.ExitUsage, "unexpected argument", "bogus")
+	fails(t, console.ExitUsage, "unknown flag", "search", dir, "--bogus")
+	fails(t, console.ExitUsage, "nothing to search for", "search", dir)
+	fails(t, console.ExitUsage, "needs --vector-file", "search", dir, "x", "--mode", "hybrid")
+	fails(t, console.ExitUsage, "want two", "search", dir, "x", "--vector-file", q, "--weights", "1")
+	fails(t, console.ExitUsage, "above 0", "search", dir, "x", "--vector-file", q, "--weights", "0,1")
+	fails(t, console.ExitUsage, "--row 1", "search", dir, "--vector-file", q, "--row", "1")
+	fails(t, console.ExitUsage, "--facet", "search", dir, "x", "--facet", "lang:many")
+	fails(t, console.ExitFailed, "k 0", "search", dir, "x", "-k", "0")
+	fails(t, console.ExitFailed, "at byte", "search", dir, "x", "--filter", "n = ")
+	fails(t, console.ExitFailed, `"nope": unknown field`, "search", dir, "x", "--filter", "nope = 1")
+	fails(t, console.ExitFailed, `"nope"`, "search", dir, "x", "--fields", "nope")
+	fails(t, console.ExitFailed, `no vector field "nope"`, "search", dir, "--vector-file", q, "--vector-field", "nope")
+	fails(t, console.ExitFailed, "no index in", "search", empty, "x")
+	fails(t, console.ExitFailed, "no index", "check", filepath.Join(empty, "none"))
+	fails(t, console.ExitFailed, "no index", "merge", filepath.Join(empty, "none"))
 	if names, err := os.ReadDir(empty); err != nil || len(names) > 0 {
 		t.Error("a failed command wrote something", names, err)
 	}
-	fails(t, exitFailed, "no such file", "import", dir, filepath.Join(empty, "none"))
-	fails(t, exitUsage, "--sync", "import", dir, "-", "--sync", "often")
-	fails(t, exitUsage, "--vector", "import", dir, "-", "--vector", "v")
-	fails(t, exitUsage, "is none of cosine", "import", dir, "-", "--vector", "v:4:hamming")
-	fails(t, exitUsage, "is none of keyword", "import", dir, "-", "--meta", "a:date")
-	fails(t, exitUsage, "boost", "import", dir, "-", "--text", "title^0")
-	fails(t, exitFailed, "schema conflict: vector field", "import", dir, "-", "--vector", "v:5")
+	fails(t, console.ExitFailed, "no such file", "import", dir, filepath.Join(empty, "none"))
+	fails(t, console.ExitUsage, "--sync", "import", dir, "-", "--sync", "often")
+	fails(t, console.ExitUsage, "--vector", "import", dir, "-", "--vector", "v")
+	fails(t, console.ExitUsage, "is none of cosine", "import", dir, "-", "--vector", "v:4:hamming")
+	fails(t, console.ExitUsage, "is none of keyword", "import", dir, "-", "--meta", "a:date")
+	fails(t, console.ExitUsage, "boost", "import", dir, "-", "--text", "title^0")
+	fails(t, console.ExitFailed, "schema conflict: vector field", "import", dir, "-", "--vector", "v:5")
 }
 
 func TestVersionAndHelp(t *testing.T) {
@@ -447,7 +448,7 @@ func TestVersionAndHelp(t *testing.T) {
 // scripts use does not go away by accident. QUARRY_UPDATE=1 rewrites the file.
 func TestFlags(t *testing.T) {
 	var c cli
-	parser, err := newParser(t.Context(), &env{stdout: io.Discard, stderr: io.Discard}, &c, func(int) {})
+	parser, err := newParser(t.Context(), &console.Console{Stdout: io.Discard, Stderr: io.Discard}, &c, func(int) {})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/quarrysearch/quarry/bench"
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/console"
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/engine"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/models"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/show"
 	"github.com/quarrysearch/quarry/index"
@@ -17,7 +19,7 @@ import (
 )
 
 type searchCmd struct {
-	Dir   string   `arg:"" help:"Directory of the index."`
+	engine.IndexArg
 	Query []string `arg:"" optional:"" help:"Words to search for; never read as a syntax."`
 
 	Mode   string `enum:"auto,keyword,vector,hybrid" default:"auto" help:"Legs to run: keyword, vector, hybrid; auto takes what is given, and meaning beside words where the index has a model."`
@@ -32,6 +34,7 @@ type searchCmd struct {
 	Phrase    bool     `help:"The words must stand in this order, next to each other."`
 	Slop      int      `help:"With --phrase: at most this many positions apart."`
 	Prefix    bool     `help:"The last word is the start of one."`
+	Syntax    bool     `name:"query-string" help:"Read the words as a query: title:foo \"exact phrase\"~2 -bar +baz fo* fuzzy~1 (a OR b)^2. What is no syntax is taken for text, with a note."`
 	Highlight []string `placeholder:"NAME" help:"Text fields to mark matches in; default all stored ones, none with --json."`
 
 	VectorField  string  `placeholder:"NAME" help:"Vector field; may be left out when there is one."`
@@ -49,6 +52,9 @@ type searchCmd struct {
 	Depth        int       `help:"Hits each leg gives to the fusion, default 100."`
 	MinScore     float64   `help:"Drop hits with a lower score."`
 
+	Group     string `placeholder:"NAME" help:"Group the hits by the values of a metadata field; -k is the number of groups."`
+	GroupSize int    `default:"3" placeholder:"N" help:"Hits of a group."`
+
 	Facet   []string `placeholder:"NAME[:N]" help:"Count the values of metadata, the N most frequent (10)."`
 	Fields  []string `placeholder:"NAME" help:"Fields to show; '*' is all."`
 	Count   bool     `default:"true" negatable:"" help:"Count the matching documents."`
@@ -65,17 +71,19 @@ func (searchCmd) Help() string {
     quarry search idx "zero downtime" --phrase --field text
     quarry search idx deploy --vector-file q.f32 --row 3 --filter 'tags contains any ["CLI"]'
     quarry search idx --filter 'created between 2024-01-01 and 2024-06-30' -k 100
+    quarry search idx --query-string 'title:river "old bank"~2 -money strase~'
+    quarry search idx archive --group platform --group-size 2
 
 An index that was imported with --embed is searched by words and by meaning: the query is embedded by the model that DIR.embed.json records, or, where that is somewhere else now, by the one --embed names, which must be the same. --mode keyword does without and loads no model; so do demands on words (--phrase, --and, --at-least, --prefix, --field), unless --mode hybrid is given too.
 
 A filter knows = != < <= > >=, in […], between … and …, prefix, contains any […], contains all […], exists FIELD, is null, is empty, and, or, not and parentheses. Without words and vector it lists what matches, by id. Put -- before words that start with a dash.
 
---json prints one object: {"hits": [{"id", "score", "score_kind", "keyword", "vector": {"rank", "raw", "score"}, "fields", "highlights", "explanation"}], "total", "next", "facets", "plan", "notes", "elapsed_ns"}; total is -1 with --no-count.`
+--json prints one object: {"hits": [{"id", "score", "score_kind", "keyword", "vector": {"rank", "raw", "score"}, "fields", "highlights", "explanation"}], "total", "next", "facets", "plan", "notes", "elapsed_ns"}; total is -1 with --no-count. With --group the hits stand in "groups": [{"value", "hits"}].`
 }
 
 // Run searches.
-func (c *searchCmd) Run(ctx context.Context, e *env) error {
-	ix, err := openReader(c.Dir)
+func (c *searchCmd) Run(ctx context.Context, e *console.Console) error {
+	ix, err := engine.OpenReader(c.Dir)
 	if err != nil {
 		return err
 	}
@@ -97,23 +105,31 @@ func (c *searchCmd) Run(ctx context.Context, e *env) error {
 		return err
 	}
 	if c.JSON {
-		return e.json(r)
+		return e.JSON(r)
 	}
-	v := view{env: e, title: title, first: c.Offset + 1, facets: facetNames(q.Facets), extra: c.Fields, explain: c.Explain}
+	v := view{Console: e, title: title, first: c.Offset + 1, facets: facetNames(q.Facets), extra: c.Fields, explain: c.Explain}
 	if err := v.results(r); err != nil {
 		return err
 	}
+	if len(r.Hits) == 0 && len(r.Groups) == 0 && q.Text != nil {
+		if err := didYouMean(ctx, e, ix, &schema, strings.Join(c.Query, " ")); err != nil {
+			return err
+		}
+	}
 	if c.Why != "" && r.Plan != nil {
-		return e.printf("%s: %s\n", show.Line(c.Why, 0), show.Line(r.Plan.Lost, 0))
+		return e.Printf("%s: %s\n", show.Line(c.Why, 0), show.Line(r.Plan.Lost, 0))
 	}
 	return nil
 }
 
 // query makes the engine's query of the flags.
-func (c *searchCmd) query(ctx context.Context, e *env, schema *index.Schema) (index.Query, error) {
+func (c *searchCmd) query(ctx context.Context, e *console.Console, schema *index.Schema) (index.Query, error) {
 	q := index.Query{K: c.K, Offset: c.Offset, After: c.After, Depth: c.Depth, MinScore: c.MinScore,
 		Fields: c.Fields, Count: c.Count, Explain: c.Explain || c.Why != "", ExplainID: c.Why}
 	q.Fusion.RankConstant = c.RankConstant
+	if c.Group != "" {
+		q.Group = &index.GroupRequest{Field: c.Group, Size: c.GroupSize}
+	}
 	if c.Filter != "" {
 		f, err := filter.Parse(c.Filter)
 		if err != nil {
@@ -147,17 +163,8 @@ func (c *searchCmd) query(ctx context.Context, e *env, schema *index.Schema) (in
 			return q, err
 		}
 	}
-	q.Fusion.Method = fusionMethod(c.Fusion, q.Vector)
+	q.Fusion.Method = engine.FusionMethod(c.Fusion, q.Vector)
 	return q, c.setWeights(&q)
-}
-
-// fusionMethod resolves --fusion. Ranks are what two legs always have in common;
-// scores are better where they compare, which a model's floor makes them do.
-func fusionMethod(flag string, v *index.VectorQuery) index.FusionMethod {
-	if flag == "weighted" || flag == "auto" && v != nil && v.Floor > 0 {
-		return index.Weighted
-	}
-	return index.RRF
 }
 
 // record finds the model that is to embed the query, nil when none is.
@@ -165,7 +172,7 @@ func (c *searchCmd) record(schema *index.Schema) (*models.Record, error) {
 	switch {
 	case c.Embed == models.None || c.Mode == "keyword" || c.VectorFile != "" || len(c.Query) == 0:
 		return nil, nil
-	case c.Mode == "auto" && (c.Phrase || c.And || c.AtLeast > 0 || c.Prefix || len(c.Field) > 0):
+	case c.Mode == "auto" && (c.Phrase || c.And || c.AtLeast > 0 || c.Prefix || c.Syntax || len(c.Field) > 0):
 		return nil, nil
 	}
 	r, err := recordOf(c.Dir, schema)
@@ -173,7 +180,7 @@ func (c *searchCmd) record(schema *index.Schema) (*models.Record, error) {
 	case err != nil:
 		return nil, fmt.Errorf("%w (--mode keyword does without)", err)
 	case r == nil && c.Embed != "":
-		return nil, usagef("--embed: %s has no embeddings of a model on record", c.Dir)
+		return nil, console.Usagef("--embed: %s has no embeddings of a model on record", c.Dir)
 	case r != nil && c.VectorField != "" && c.VectorField != r.Field:
 		return nil, nil
 	}
@@ -185,17 +192,23 @@ func (c *searchCmd) legs(embeds bool) (keyword, vector bool, err error) {
 	words, vector := len(c.Query) > 0, c.VectorFile != "" || embeds
 	switch {
 	case (c.Mode == "keyword" || c.Mode == "hybrid") && !words:
-		return false, false, usagef("--mode %s needs words to search for", c.Mode)
+		return false, false, console.Usagef("--mode %s needs words to search for", c.Mode)
 	case (c.Mode == "vector" || c.Mode == "hybrid") && !vector:
-		return false, false, usagef("--mode %s needs --vector-file, or words and an index imported with --embed", c.Mode)
+		return false, false, console.Usagef("--mode %s needs --vector-file, or words and an index imported with --embed", c.Mode)
 	case !words && !vector && c.Filter == "" && len(c.Facet) == 0:
-		return false, false, usagef("nothing to search for: give words, --vector-file or --filter")
+		return false, false, console.Usagef("nothing to search for: give words, --vector-file or --filter")
 	}
 	return words && c.Mode != "vector", vector && c.Mode != "keyword", nil
 }
 
 func (c *searchCmd) textQuery() (*index.TextQuery, error) {
 	t := &index.TextQuery{Text: strings.Join(c.Query, " "), MinShouldMatch: c.AtLeast, Phrase: c.Phrase, Slop: c.Slop, Prefix: c.Prefix}
+	if c.Syntax {
+		if c.AtLeast > 0 || c.Phrase || c.Slop > 0 || c.Prefix {
+			return nil, console.Usagef("--query-string has its own syntax for --phrase, --slop, --prefix and --at-least")
+		}
+		t.Text, t.QueryString = "", t.Text
+	}
 	if c.And {
 		t.Operator = index.And
 	}
@@ -216,7 +229,7 @@ func (c *searchCmd) textQuery() (*index.TextQuery, error) {
 	return t, nil
 }
 
-func (c *searchCmd) vectorQuery(ctx context.Context, e *env, schema *index.Schema, record *models.Record) (*index.VectorQuery, error) {
+func (c *searchCmd) vectorQuery(ctx context.Context, e *console.Console, schema *index.Schema, record *models.Record) (*index.VectorQuery, error) {
 	if record != nil {
 		v, err := c.embedQuery(ctx, e, record)
 		if err != nil {
@@ -233,7 +246,7 @@ func (c *searchCmd) vectorQuery(ctx context.Context, e *env, schema *index.Schem
 	case len(schema.Vectors) == 0:
 		return nil, fmt.Errorf("%s has no vector field", c.Dir)
 	case name == "":
-		return nil, usagef("%s has several vector fields: choose one by --vector-field", c.Dir)
+		return nil, console.Usagef("%s has several vector fields: choose one by --vector-field", c.Dir)
 	case i < 0:
 		return nil, fmt.Errorf("%s has no vector field %q", c.Dir, name)
 	}
@@ -242,13 +255,13 @@ func (c *searchCmd) vectorQuery(ctx context.Context, e *env, schema *index.Schem
 		return nil, err
 	}
 	if c.Row < 0 || c.Row >= rows.Rows() {
-		return nil, usagef("--row %d: %s has rows 0 to %d", c.Row, c.VectorFile, rows.Rows()-1)
+		return nil, console.Usagef("--row %d: %s has rows 0 to %d", c.Row, c.VectorFile, rows.Rows()-1)
 	}
 	return &index.VectorQuery{Field: name, Vector: rows.Row(c.Row), Ef: c.Ef, TargetRecall: c.TargetRecall, Exact: c.Exact}, nil
 }
 
 // embedQuery embeds the words.
-func (c *searchCmd) embedQuery(ctx context.Context, e *env, record *models.Record) (_ []float32, err error) {
+func (c *searchCmd) embedQuery(ctx context.Context, e *console.Console, record *models.Record) (_ []float32, err error) {
 	m, err := openRecorded(ctx, c.Dir, c.Flags, record)
 	if err != nil {
 		return nil, err
@@ -259,9 +272,9 @@ func (c *searchCmd) embedQuery(ctx context.Context, e *env, record *models.Recor
 	case err != nil:
 		return nil, fmt.Errorf("embedding the query: %w (--mode keyword does without)", err)
 	case v.Blank[0]:
-		return nil, usagef("the query has nothing to embed: --mode keyword does without")
+		return nil, console.Usagef("the query has nothing to embed: --mode keyword does without")
 	case v.Truncated[0]:
-		e.notef("the query is longer than the model's limit: its end has no part in the vector")
+		e.Notef("the query is longer than the model's limit: its end has no part in the vector")
 	}
 	return v.Row(0), nil
 }
@@ -271,11 +284,11 @@ func (c *searchCmd) setWeights(q *index.Query) error {
 	case len(c.Weights) == 0:
 		return nil
 	case len(c.Weights) != 2:
-		return usagef("--weights: %d numbers, want two: of the keyword leg, of the vector leg", len(c.Weights))
+		return console.Usagef("--weights: %d numbers, want two: of the keyword leg, of the vector leg", len(c.Weights))
 	case q.Text == nil || q.Vector == nil:
-		return usagef("--weights is for hybrid searches")
+		return console.Usagef("--weights is for hybrid searches")
 	case !(c.Weights[0] > 0 && c.Weights[1] > 0):
-		return usagef("--weights %v: want two numbers above 0; --mode leaves a leg out", c.Weights)
+		return console.Usagef("--weights %v: want two numbers above 0; --mode leaves a leg out", c.Weights)
 	}
 	q.Text.Weight, q.Vector.Weight = c.Weights[0], c.Weights[1]
 	return nil
@@ -288,7 +301,7 @@ func parseFacets(specs []string) ([]index.FacetRequest, error) {
 		if name, n, ok := cutLast(spec, ":"); ok {
 			limit, err := strconv.Atoi(n)
 			if err != nil || limit < 1 {
-				return nil, usagef("--facet %q: want NAME or NAME:COUNT", spec)
+				return nil, console.Usagef("--facet %q: want NAME or NAME:COUNT", spec)
 			}
 			f = index.FacetRequest{Field: name, Limit: limit}
 		}
@@ -326,4 +339,24 @@ func titleField(schema *index.Schema) string {
 		}
 	}
 	return ""
+}
+
+// didYouMean tells of words that the index has instead, if there are any.
+func didYouMean(ctx context.Context, e *console.Console, ix *index.Index, schema *index.Schema, text string) error {
+	snap, err := ix.Snapshot()
+	if err != nil {
+		return err
+	}
+	defer snap.Close() // opened for reading: nothing to lose
+	for _, field := range schema.Text {
+		s, err := snap.Suggest(ctx, field.Name, text, 0)
+		if err != nil {
+			return err
+		}
+		if s.Text != "" {
+			e.Notef("did you mean: %s", show.Line(s.Text, 200))
+			return nil
+		}
+	}
+	return nil
 }

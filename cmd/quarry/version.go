@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"runtime/debug"
 
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/console"
 	"github.com/quarrysearch/quarry/internal/simd"
 )
 
@@ -37,8 +38,13 @@ func (v versionInfo) String() string {
 	return fmt.Sprintf("quarry %s%s, %s %s/%s, simd %s, %d CPUs", v.Version, rev, v.Go, v.OS, v.Arch, v.SIMD, v.CPUs)
 }
 
+func (versionCmd) Help() string {
+	return `    quarry version
+    quarry version --json`
+}
+
 // Run prints the version.
-func (c *versionCmd) Run(e *env) error {
+func (c *versionCmd) Run(e *console.Console) error {
 	v := versionInfo{Version: "(devel)", Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, SIMD: simd.Level(), CPUs: runtime.GOMAXPROCS(0)}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		v.Version = cmp.Or(info.Main.Version, v.Version)
@@ -53,5 +59,5 @@ func (c *versionCmd) Run(e *env) error {
 			}
 		}
 	}
-	return e.result(c.JSON, v)
+	return e.Result(c.JSON, v)
 }

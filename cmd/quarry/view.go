@@ -5,15 +5,15 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/console"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/show"
 	"github.com/quarrysearch/quarry/index"
 )
 
 // view prints results for reading.
 type view struct {
-	*env
+	*console.Console
 	title   string   // field shown beside the id
 	first   int      // rank of the first hit
 	facets  []string // in the order asked for
@@ -31,24 +31,30 @@ func (v view) results(r *index.Results) error {
 	for i := range r.Hits {
 		v.hit(&b, v.first+i, &r.Hits[i])
 	}
+	hits := len(r.Hits)
+	for _, g := range r.Groups {
+		fmt.Fprintf(&b, "%s\n", show.Bold(show.Value(g.Value, 80), v.Color))
+		for i := range g.Hits {
+			v.hit(&b, i+1, &g.Hits[i])
+		}
+		hits += len(g.Hits)
+	}
 	for _, name := range v.facets {
-		facet(&b, name, r.Facets[name], v.color)
+		facet(&b, name, r.Facets[name], v.Color)
 	}
 	for _, n := range r.Notes {
 		fmt.Fprintf(&b, "note: %s\n", show.Line(n, 0))
 	}
 	if r.Total >= 0 {
-		fmt.Fprintf(&b, "%d of %d documents, %s\n", len(r.Hits), r.Total, elapsed(r.Elapsed))
+		fmt.Fprintf(&b, "%d of %d documents, %s\n", hits, r.Total, show.Elapsed(r.Elapsed))
 	} else {
-		fmt.Fprintf(&b, "%s, %s\n", count(len(r.Hits), "document"), elapsed(r.Elapsed))
+		fmt.Fprintf(&b, "%s, %s\n", console.Count(hits, "document"), show.Elapsed(r.Elapsed))
 	}
 	if r.Next != "" {
 		fmt.Fprintf(&b, "next page: --after %s\n", r.Next)
 	}
-	return v.printf("%s", b.String())
+	return v.Printf("%s", b.String())
 }
-
-func elapsed(d time.Duration) string { return d.Round(10 * time.Microsecond).String() }
 
 func (v view) hit(b *strings.Builder, rank int, h *index.Hit) {
 	title := ""
@@ -59,10 +65,10 @@ func (v view) hit(b *strings.Builder, rank int, h *index.Hit) {
 	}
 	fmt.Fprintf(b, "%3d  %.4f  %s", rank, h.Score, show.Line(h.ID, 0))
 	if title != "" {
-		fmt.Fprintf(b, "  %s", show.Bold(title, v.color))
+		fmt.Fprintf(b, "  %s", show.Bold(title, v.Color))
 	}
 	if h.Keyword != nil && h.Vector != nil || h.Kind == index.ScoreRRF || h.Kind == index.ScoreWeighted {
-		fmt.Fprintf(b, "  %s", show.Faint(legs(h), v.color))
+		fmt.Fprintf(b, "  %s", show.Faint(legs(h), v.Color))
 	}
 	b.WriteByte('\n')
 	for _, field := range slices.Sorted(maps.Keys(h.Highlights)) {
@@ -73,7 +79,7 @@ func (v view) hit(b *strings.Builder, rank int, h *index.Hit) {
 			if i == maxPassages {
 				break
 			}
-			fmt.Fprintf(b, "     %s\n", show.Passage(p, v.color))
+			fmt.Fprintf(b, "     %s\n", show.Passage(p, v.Color))
 		}
 	}
 	names := v.extra

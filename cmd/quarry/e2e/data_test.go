@@ -117,6 +117,10 @@ func (s *server) fill(t *testing.T) {
 	s.putFile(t, "manual", "rules.txt", []byte("Harbor rules, first page.\n\nShips wait outside until the harbor master calls.\fSecond page.\n\nThe harbor master calls by radio, in the order of arrival. Ferries go first.\fThird page.\n\nHarbor dues are paid before leaving.\n"))
 	s.putFile(t, "manual", "tides.pdf", pdf("Tide tables for the harbor.", "Spring tides come after the new moon. The harbor is deepest then.", "Neap tides are weak."))
 	s.putFile(t, "manual", "手引き.md", []byte("# 港の手引き\n\n港には毎日二回、潮が満ちます。船は沖で待ちます。\n"))
+	s.send(t, http.MethodPost, "/v1/workspaces", map[string]any{"id": "port"}, nil)
+	s.send(t, http.MethodPost, "/v1/workspaces/port/accounts", map[string]any{"id": "pilot", "grants": []any{map[string]any{"space": "*", "permission": "use"}}}, nil)
+	s.send(t, http.MethodPost, "/v1/spaces", map[string]any{"id": "harbor", "workspace": "port", "base": "manual", "name": "Harbor office"}, nil)
+	s.send(t, http.MethodPost, "/v1/spaces/harbor/publish", map[string]any{"draft_revision": 1}, nil)
 }
 
 const harborGuide = `# Harbor guide

@@ -24,7 +24,7 @@ func TestPage(t *testing.T) {
 		name string
 		run  func(*testing.T, *server)
 	}{
-		{"Search", searches}, {"Facets", facets}, {"Filter", filters}, {"Explain", explains}, {"Why", tellsWhy}, {"Viewer", views}, {"Citation", cites},
+		{"Search", searches}, {"Facets", facets}, {"Filter", filters}, {"Explain", explains}, {"Why", tellsWhy}, {"Viewer", views}, {"Citation", cites}, {"Evidence", evidence},
 		{"Keyboard", keyboard}, {"Compare", compares}, {"Statistics", counts}, {"Import", imports}, {"SharedAddress", shares}, {"Theme", themes}, {"Phone", phones},
 		{"RightToLeft", rightToLeft}, {"CJK", cjk}, {"Contrast", contrast}, {"Names", names}, {"Load", loads},
 	} {
@@ -32,7 +32,10 @@ func TestPage(t *testing.T) {
 	}
 }
 
-const deploy = "/?in=c%3Ahandbook&q=deploy+without+downtime"
+const (
+	deploy  = "/?in=c%3Ahandbook&q=deploy+without+downtime"
+	inSpace = "/?in=s%3Aharbor&q=tides&doc=tides.pdf&chunk=v1%3Ap2"
+)
 
 func searches(t *testing.T, s *server) {
 	b := open(t, desktop, s.url+"/")
@@ -178,6 +181,76 @@ func cites(t *testing.T, s *server) {
 	b.js(`[...document.querySelectorAll('.hit')].find((h) => h.innerText.includes('tides.pdf')).querySelector('.title').click()`, nil)
 	b.wait(`document.querySelector('#viewer mark.cited')`)
 	b.shot("viewer-pdf")
+}
+
+// Evidence of a space: each piece opens on what it cites, on its page, and its
+// address finds it again.
+func evidence(t *testing.T, s *server) {
+	b := open(t, desktop, s.url+"/?in=s%3Aharbor")
+	b.ask("spring tides")
+	if n := b.count(".hit"); n == 0 || !strings.Contains(b.text(".status"), "evidence") {
+		t.Fatalf("%d hits: %q", n, b.text(".status"))
+	}
+	if got := b.text(".modes"); !strings.Contains(got, "Deep") || strings.Contains(got, "Vector") {
+		t.Errorf("modes of a space: %q", got)
+	}
+	if b.count(".filterbox:not([hidden])") != 0 {
+		t.Error("a space shows the filter of collections")
+	}
+	b.shot("evidence")
+	marked := func() (s string) {
+		b.js(`[...document.querySelectorAll('#viewer mark.cited')].map((m) => m.textContent).join('')`, &s)
+		return s
+	}
+	b.js(`[...document.querySelectorAll('.hit')].find((h) => h.innerText.includes('Spring tides come')).querySelector('.title').click()`, nil)
+	b.wait(`document.querySelector('#viewer mark.cited')`)
+	if got := b.text("#viewer .citation"); !strings.Contains(got, "tides.pdf") || !strings.Contains(got, "2 of 3") || !strings.Contains(got, "SHA-256") {
+		t.Errorf("citation: %q", got)
+	}
+	if got := marked(); !strings.Contains(got, "Spring tides come after the new moon") || strings.Contains(got, "Neap") {
+		t.Errorf("marked: %q", got)
+	}
+	var page string
+	b.js(`document.querySelector('#viewer mark.cited').closest('.page').querySelector('.pageno').innerText`, &page)
+	if page != "page 2" {
+		t.Errorf("what is cited stands on %q", page)
+	}
+	b.shot("evidence-pdf")
+	var address string
+	b.js(`location.href`, &address)
+	b.visit(address) // without the hit that led there
+	b.wait(`document.querySelector('#viewer mark.cited')`)
+	if got := marked(); !strings.Contains(got, "Spring tides come after the new moon") {
+		t.Errorf("marked by the address alone: %q", got)
+	}
+	b.press(kb.Escape)
+	b.ask("who keeps the list of berths")
+	b.js(`document.querySelector('input[value=deep]').click()`, nil)
+	b.wait(`location.search.includes('mode=deep')`)
+	b.idle()
+	b.js(`[...document.querySelectorAll('.hit')].find((h) => h.innerText.includes('keeps the list')).querySelector('.title').click()`, nil)
+	b.wait(`document.querySelector('#viewer mark.cited')`)
+	if got := marked(); !strings.Contains(got, "keeps the list") {
+		t.Errorf("marked: %q", got)
+	}
+	b.shot("evidence-source")
+	b.press(kb.Escape)
+	b.click(".hit:first-child .acts button")
+	b.wait(`document.querySelector('.hit .tree ul')`)
+	b.click(`[data-view="stats"]`)
+	b.wait(`document.querySelector('.tiles')`)
+	if got := b.text(".tiles"); !strings.Contains(got, "manual") || !strings.Contains(got, "384") {
+		t.Errorf("tiles: %q", got)
+	}
+	b.shot("evidence-statistics")
+	small := open(t, phone, address)
+	small.wait(`document.querySelector('#viewer mark.cited')`)
+	var over int
+	small.js(`document.documentElement.scrollWidth - innerWidth`, &over)
+	if over > 0 {
+		t.Errorf("the page is %d pixels too wide", over)
+	}
+	small.shot("phone-evidence")
 }
 
 func keyboard(t *testing.T, s *server) {
@@ -417,7 +490,8 @@ var contrastJS string
 func contrast(t *testing.T, s *server) {
 	for _, l := range []look{desktop, desktopDark} {
 		b := open(t, l, s.url+"/")
-		for _, address := range []string{deploy + "&is=lang%3D%22en%22&doc=guides%2F01", "/?view=compare&in=c%3Ahandbook&q=deploy", "/?view=stats&in=c%3Ahandbook", "/?view=import", "/?in=b%3Amanual&q=harbor"} {
+		for _, address := range []string{deploy + "&is=lang%3D%22en%22&doc=guides%2F01", "/?view=compare&in=c%3Ahandbook&q=deploy", "/?view=stats&in=c%3Ahandbook", "/?view=import", "/?in=b%3Amanual&q=harbor",
+			inSpace, "/?view=compare&in=s%3Aharbor&q=tides&b.mode=research"} {
 			b.visit(s.url + address)
 			b.wait(`document.querySelector('.hit, .rank, .plot, .drop')`)
 			var bad []string
@@ -433,7 +507,7 @@ func contrast(t *testing.T, s *server) {
 // are there once.
 func names(t *testing.T, s *server) {
 	b := open(t, desktop, s.url+deploy+"&doc=guides%2F01")
-	for _, address := range []string{deploy + "&doc=guides%2F01", "/?view=compare&in=c%3Ahandbook&q=deploy", "/?view=stats&in=c%3Ahandbook", "/?view=import"} {
+	for _, address := range []string{deploy + "&doc=guides%2F01", "/?view=compare&in=c%3Ahandbook&q=deploy", "/?view=stats&in=c%3Ahandbook", "/?view=import", inSpace} {
 		b.visit(s.url + address)
 		var bad []string
 		b.js(`[...document.querySelectorAll('button, a[href], input, select, [role=img], dialog[open]')].filter((e) => {

@@ -14,17 +14,13 @@ import (
 // appendJSON writes a search answer as encoding/json does, but for what is rare
 // in a third of the time: hits are most of what a server writes.
 func (a *searchAnswer) appendJSON(b []byte) ([]byte, error) {
-	b = append(b, `{"hits":[`...)
-	var err error
-	for i := range a.Hits {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		if b, err = appendHit(b, &a.Hits[i]); err != nil {
-			return b, err
-		}
+	b, err := appendHits(append(b, `{"hits":`...), a.Hits)
+	if err == nil && len(a.Groups) > 0 {
+		b, err = appendGroups(append(b, `,"groups":`...), a.Groups)
 	}
-	b = append(b, ']')
+	if err != nil {
+		return b, err
+	}
 	if a.Total != nil {
 		b = strconv.AppendInt(append(b, `,"total":`...), int64(*a.Total), 10)
 	}
@@ -48,6 +44,38 @@ func (a *searchAnswer) appendJSON(b []byte) ([]byte, error) {
 
 // MarshalJSON serves answers inside others.
 func (a *searchAnswer) MarshalJSON() ([]byte, error) { return a.appendJSON(nil) }
+
+func appendGroups(b []byte, groups []index.Group) ([]byte, error) {
+	b = append(b, '[')
+	var err error
+	for i := range groups {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		if b, err = appendAny(append(b, `{"value":`...), groups[i].Value); err != nil {
+			return b, err
+		}
+		if b, err = appendHits(append(b, `,"hits":`...), groups[i].Hits); err != nil {
+			return b, err
+		}
+		b = append(b, '}')
+	}
+	return append(b, ']'), nil
+}
+
+func appendHits(b []byte, hits []index.Hit) ([]byte, error) {
+	b = append(b, '[')
+	var err error
+	for i := range hits {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		if b, err = appendHit(b, &hits[i]); err != nil {
+			return b, err
+		}
+	}
+	return append(b, ']'), nil
+}
 
 func appendHit(b []byte, h *index.Hit) ([]byte, error) {
 	b = appendString(append(b, `{"id":`...), h.ID)

@@ -25,6 +25,7 @@ func sampleAnswer() *searchAnswer {
 				Explanation: &index.Explanation{Value: 1, What: "sum", Details: []index.Explanation{{Value: 0.5, What: "part"}}}},
 		},
 		Total: &total, Next: "AQ", Facets: map[string][]index.FacetCount{"k": {{Value: "v", Count: 3}}}, Plan: &index.Plan{Documents: 3}, Notes: []string{"a note"},
+		Groups: []index.Group{{Value: "v", Hits: []index.Hit{{ID: "a"}, {ID: "b"}}}, {Value: int64(math.MinInt64), Hits: []index.Hit{{ID: "c"}}}},
 	}
 }
 

@@ -53,6 +53,11 @@ func New(reg *registry.Registry, o Options) (*API, error) {
 		o.MaxLine = o.MaxBody
 	}
 	a := &API{reg: reg, dir: reg.Dir() + "/", o: o, routes: table()}
+	external, err := a.difyRoute()
+	if err != nil {
+		return nil, err
+	}
+	a.routes = append(a.routes, external)
 	for _, r := range a.routes {
 		if r.status == 0 {
 			r.status = http.StatusOK
@@ -61,7 +66,6 @@ func New(reg *registry.Registry, o Options) (*API, error) {
 			return nil, fmt.Errorf("%s %s: %w", r.method, r.path, err)
 		}
 	}
-	var err error
 	a.doc, err = a.openAPI()
 	return a, err
 }
@@ -70,9 +74,13 @@ func New(reg *registry.Registry, o Options) (*API, error) {
 func (a *API) Routes() []Route {
 	out := make([]Route, 0, len(a.routes)+1)
 	for _, r := range a.routes {
-		out = append(out, Route{r.method, r.path, r.access, r.stream, a.handler(r)})
+		rt := Route{Method: r.method, Pattern: r.path, Access: r.access, Stream: r.stream, Handler: a.handler(r)}
+		if r.foreign != nil {
+			rt.Refuse = r.foreign.refuse
+		}
+		out = append(out, rt)
 	}
-	return append(out, Route{http.MethodGet, "/openapi.json", Public, false, http.HandlerFunc(a.serveDocument)})
+	return append(out, Route{Method: http.MethodGet, Pattern: "/openapi.json", Handler: http.HandlerFunc(a.serveDocument)})
 }
 
 func (a *API) serveDocument(w http.ResponseWriter, _ *http.Request) {
@@ -84,7 +92,7 @@ func (a *API) serveDocument(w http.ResponseWriter, _ *http.Request) {
 // table is the API.
 func table() []*route {
 	var out []*route
-	for _, part := range [][]*route{rootRoutes(), collectionRoutes(), documentRoutes(), searchRoutes(), snapshotRoutes(), knowledgeRoutes(), ingestRoutes(), spaceRoutes(), nodeRoutes()} {
+	for _, part := range [][]*route{rootRoutes(), collectionRoutes(), documentRoutes(), searchRoutes(), snapshotRoutes(), knowledgeRoutes(), ingestRoutes(), spaceRoutes(), catalogueRoutes(), nodeRoutes()} {
 		out = append(out, part...)
 	}
 	return out
@@ -94,9 +102,10 @@ func table() []*route {
 type rootAnswer struct {
 	Version  string   `json:"version"`
 	ReadOnly bool     `json:"read_only"`
+	Access   string   `json:"access" doc:"what the key may do: read, write, admin; admin where no key is needed"`
+	Account  string   `json:"account,omitempty" doc:"the account of the catalogue that the key is bound to"`
 	Models   []string `json:"models" doc:"names of models that collections and knowledge bases can be made with"`
 	Limits   limits   `json:"limits" doc:"in bytes"`
-	Took     took     `json:"took,omitempty"`
 }
 
 type limits struct {
@@ -108,15 +117,12 @@ type limits struct {
 	Archive int64 `json:"max_archive"`
 }
 
-// took documents the member that every answer ends with; it is never set.
-type took map[string]float64
-
 func rootRoutes() []*route {
 	return []*route{
 		op(route{method: "GET", path: "/v1", id: "root", tag: "server", access: Read, summary: "What this server is and takes"},
 			func(c *call, _ *struct{}) (*rootAnswer, error) {
 				o := &c.a.o
-				return &rootAnswer{Version: o.Version, ReadOnly: c.a.reg.ReadOnly(), Models: c.a.reg.Models(),
+				return &rootAnswer{Version: o.Version, ReadOnly: c.a.reg.ReadOnly(), Access: c.info.Caller.Access.String(), Account: c.info.Caller.Account, Models: c.a.reg.Models(),
 					Limits: limits{o.MaxBody, o.MaxLine, o.MaxBulk, o.MaxFile, o.MaxUpload, o.MaxArchive}}, nil
 			}),
 	}

@@ -30,6 +30,8 @@ type server struct {
 	api *API
 	mux *http.ServeMux
 	doc object_ // the OpenAPI document, once it was asked for
+
+	caller Caller // whom requests come from
 }
 
 func newServer(t *testing.T, o Options) *server {
@@ -56,7 +58,7 @@ func serverOn(t *testing.T, dir string, ro *registry.Options, o Options) *server
 	for _, r := range api.Routes() {
 		mux.Handle(r.Method+" "+r.Pattern, r.Handler)
 	}
-	return &server{t: t, reg: reg, api: api, mux: mux}
+	return &server{t: t, reg: reg, api: api, mux: mux, caller: Caller{Access: Admin}}
 }
 
 // do sends a request, and holds the answer against its description; a body that is no string, bytes or reader is sent as JSON.
@@ -87,7 +89,9 @@ func (s *server) do(method, path string, body any, header ...string) *httptest.R
 		r.Header.Set(header[i], header[i+1])
 	}
 	w := httptest.NewRecorder()
-	s.mux.ServeHTTP(w, r.WithContext(WithInfo(r.Context(), NewInfo("req-1"))))
+	info := NewInfo("req-1")
+	info.Caller = s.caller
+	s.mux.ServeHTTP(w, r.WithContext(WithInfo(r.Context(), info)))
 	s.described(r, w)
 	return w
 }
@@ -248,6 +252,9 @@ func TestDeleteNeverWidens(t *testing.T) {
 			t.Errorf("%s: %d %s", body, w.Code, w.Body)
 		}
 	}
+	if p := s.fails(400, CodeFilter, "POST", path, `{"filter":"none = 1"}`); p.Field != "filter" {
+		t.Error(p)
+	}
 	for body, want := range map[string]float64{`{"ids":[]}`: 0, `{"ids":["none"]}`: 0, `{"filter":"lang in []"}`: 0, `{"filter":"year = 1.5"}`: 0,
 		`{"filter":"lang = \"en\"","dry_run":true}`: 2, `{"ids":["a","a","none"],"dry_run":true}`: 1} {
 		if got := s.ok("POST", path, body); got["deleted"] != want {
@@ -337,6 +344,64 @@ func TestSearch(t *testing.T) {
 	if out["plan"].(object_)["lost"] == nil {
 		t.Error(out["plan"])
 	}
+	grouped := s.ok("POST", path, `{"filter":"exists lang","group":{"field":"lang","size":1},"k":5,"fields":["title"],"count":true}`)
+	var values []any
+	for _, g := range grouped["groups"].([]any) {
+		values = append(values, g.(object_)["value"])
+		if got := g.(object_)["hits"].([]any); len(got) != 1 || got[0].(object_)["fields"].(object_)["title"] == nil {
+			t.Error(g)
+		}
+	}
+	if !cmp.Equal(values, []any{"en", "de"}) && !cmp.Equal(values, []any{"de", "en"}) || len(grouped["hits"].([]any)) != 0 || grouped["total"] != 3.0 {
+		t.Error(grouped)
+	}
+	for _, bad := range []string{`{"field":"none"}`, `{"field":"title"}`} {
+		if p := s.fails(400, CodeInvalid, "POST", path, `{"query":"rock","group":`+bad+`}`); p.Field != "group" {
+			t.Errorf("%s: %+v", bad, p)
+		}
+	}
+	if p := s.fails(400, CodeInvalid, "POST", path, `{"query":"rock","group":{"field":"lang","size":-1}}`); p.Field != "group.size" {
+		t.Error(p)
+	}
+	for body, want := range map[string][]string{
+		`{"query_string":"+granite -slate"}`:                                                    {"a"},
+		`{"query_string":"title:slate OR \"hard rock\""}`:                                       {"a", "b/2"},
+		`{"query_string":"user:/home (draft"}`:                                                  {},
+		`{"text":{"clause":{"bool":{"must":[{"match":"rock"}],"must_not":[{"term":"soft"}]}}}}`: {"a"},
+		`{"text":{"clause":{"fuzzy":"granitt","errors":1}}}`:                                    {"a"},
+		`{"text":{"clause":{"wildcard":"sl*e"}}}`:                                               {"b/2"},
+		`{"query":"rock","text":{"join":"together"}}`:                                           {"a", "b/2"},
+	} {
+		got := hits(s.ok("POST", path, body))
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", body, got, want)
+		}
+	}
+	for body, field := range map[string]string{
+		`{"query":"rock","query_string":"rock"}`:                      "query_string",
+		`{"query":"rock","text":{"clause":{"match":"rock"}}}`:         "text.clause",
+		`{"query_string":"rock","mode":"vector"}`:                     "mode",
+		`{"query_string":"rock","mode":"hybrid"}`:                     "vector.values",
+		`{"text":{"clause":{"bool":{"must":[{"mach":"rock"}]}}}}`:     "text.clause.bool.must[0].mach",
+		`{"text":{"clause":{"match":"rock","term":"x"}}}`:             "text",
+		`{"text":{"clause":{"regexp":"("}}}`:                          "text",
+		`{"text":{"clause":{"match":"rock","fields":{"nowhere":1}}}}`: "text",
+		`{"query":"rock","text":{"join":"best","tie_breaker":2}}`:     "text.tie_breaker",
+	} {
+		if p := s.fails(400, CodeInvalid, "POST", path, body); p.Field != field {
+			t.Errorf("%s: field %q (%s), want %q", body, p.Field, p.Detail, field)
+		}
+	}
+	if out := s.ok("POST", path[:len(path)-len("search")]+"terms", `{"field":"text","text":"rocks"}`); len(out["terms"].([]any)) != 1 || out["docs"].(float64) < 2 {
+		t.Error(out)
+	}
+	if out := s.ok("POST", path[:len(path)-len("search")]+"suggest", `{"field":"text","text":"rock"}`); out["words"] == nil {
+		t.Error(out)
+	}
+	if p := s.fails(400, CodeInvalid, "POST", path[:len(path)-len("search")]+"suggest", `{"field":"nowhere","text":"rock"}`); p.Detail == "" {
+		t.Error(p)
+	}
 	page := s.ok("POST", path, `{"query":"rock","k":1}`)
 	if next := s.ok("POST", path, object_{"query": "rock", "k": 1, "after": page["next"]}); !slices.Equal(hits(next), []string{"b/2"}) || next["next"] != nil {
 		t.Error(next)
@@ -387,13 +452,26 @@ func TestH06SearchRanges(t *testing.T) {
 			t.Errorf("%s: %d %s, want field %q", body, w.Code, w.Body, field)
 		}
 	}
-	for _, body := range []string{
-		`{"query":"rock","offset":100000,"k":10}`, `{"query":"rock","offset":99999,"k":10}`, `{"query":"rock","vector":{"values":[1]}}`,
-		`{"query":"rock","vector":{"values":[]}}`, `{"query":"rock","vector":{"field":"none","values":[1,0]}}`, `{"query":"rock","fields":["none"]}`,
-		`{"query":"rock","filter":"none = 1"}`, `{"query":"rock","filter":"year = \"x\""}`, `{"query":"rock","after":"x"}`, `{"query":"rock","highlight":["lang"]}`,
+	for body, field := range map[string]string{ // refused by the engine
+		`{"query":"rock","offset":100000,"k":10}`:                        "offset",
+		`{"query":"rock","offset":99999,"k":10}`:                         "offset",
+		`{"query":"rock","vector":{"values":[1]}}`:                       "vector",
+		`{"query":"rock","vector":{"values":[]}}`:                        "vector",
+		`{"query":"rock","vector":{"field":"none","values":[1,0]}}`:      "vector",
+		`{"query":"rock","fields":["none"]}`:                             "fields",
+		`{"query":"rock","filter":"none = 1"}`:                           "filter",
+		`{"query":"rock","filter":"year = \"x\""}`:                       "filter",
+		`{"query":"rock","filter":{"field":"Lang","op":"eq","value":1}}`: "filter",
+		`{"query":"rock","facets":[{"field":"none"}]}`:                   "facets",
+		`{"query":"rock","after":"x"}`:                                   "after",
+		`{"query":"rock","highlight":["lang"]}`:                          "highlight",
 	} {
-		if w := s.do("POST", "/v1/collections/notes/search", body); w.Code != 400 {
-			t.Errorf("%s: %d %s", body, w.Code, w.Body)
+		code := CodeInvalid
+		if field == "filter" {
+			code = CodeFilter
+		}
+		if p := s.fails(400, code, "POST", "/v1/collections/notes/search", body); p.Field != field {
+			t.Errorf("%s: field %q (%s), want %q", body, p.Field, p.Detail, field)
 		}
 	}
 	if got := hits(s.ok("POST", "/v1/collections/notes/search", `{"query":"rock","k":10000,"depth":10000,"vector":{"values":[1,0],"ef":10000}}`)); len(got) != 2 {

@@ -32,7 +32,6 @@ type bulkAnswer struct {
 	Bad       int        `json:"bad" doc:"lines that made no document, or one that was refused"`
 	Durable   int        `json:"durable_line" doc:"every good line up to this one, from 1, is durable"`
 	Errors    []bulkLine `json:"errors" doc:"the first 100 bad lines"`
-	Took      took       `json:"took,omitempty"`
 }
 
 type bulkLine struct {

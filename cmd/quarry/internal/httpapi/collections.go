@@ -87,7 +87,6 @@ type collectionAnswer struct {
 	Name      string              `json:"name"`
 	Schema    schema              `json:"schema" doc:"defaults filled in, metadata that documents brought included; its type is undeclared while it has shown no value"`
 	Embedding *registry.Embedding `json:"embedding,omitempty" doc:"the model that fills a vector field"`
-	Took      took                `json:"took,omitempty"`
 }
 
 func describe(c *registry.Collection) *collectionAnswer {
@@ -111,19 +110,16 @@ type summary struct {
 
 type listAnswer struct {
 	Collections []summary `json:"collections"`
-	Took        took      `json:"took,omitempty"`
 }
 
 type statsAnswer struct {
 	index.Stats
 	Background string `json:"background,omitempty" doc:"the last failure of a flush or merge, which lost nothing"`
 	ReadOnly   string `json:"read_only,omitempty" doc:"why the index takes no writes"`
-	Took       took   `json:"took,omitempty"`
 }
 
 type doneAnswer struct {
 	Done bool `json:"done"`
-	Took took `json:"took,omitempty"`
 }
 
 func collectionRoutes() []*route {

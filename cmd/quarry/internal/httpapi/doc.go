@@ -34,7 +34,6 @@
 //   - A request that ran into its deadline (504) may have been carried out, whole.
 //   - Collections made with a model embed documents and queries by themselves;
 //     mode "auto" then searches by words and by meaning, as quarry search does.
-//   - There is no group-by: the engine has none.
 //   - Paths in error messages are relative to the data directory.
 //
 // # Concurrency and cost

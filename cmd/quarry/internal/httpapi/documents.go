@@ -27,8 +27,7 @@ type documentBody struct {
 }
 
 type putAnswer struct {
-	Documents int  `json:"documents" doc:"how many are durable now"`
-	Took      took `json:"took,omitempty"`
+	Documents int `json:"documents" doc:"how many are durable now"`
 }
 
 type putIn struct {
@@ -57,7 +56,6 @@ type getIn struct {
 
 type documentAnswer struct {
 	Document document `json:"document"`
-	Took     took     `json:"took,omitempty"`
 }
 
 type scrollIn struct {
@@ -71,7 +69,6 @@ type scrollIn struct {
 type scrollAnswer struct {
 	Documents []document `json:"documents" doc:"by id, ascending"`
 	Next      string     `json:"next,omitempty" doc:"continues behind this page; missing on the last"`
-	Took      took       `json:"took,omitempty"`
 }
 
 type deleteIn struct {
@@ -86,7 +83,6 @@ type deleteIn struct {
 type deleteAnswer struct {
 	Deleted int  `json:"deleted" doc:"documents deleted, or with dry_run those that would be"`
 	DryRun  bool `json:"dry_run"`
-	Took    took `json:"took,omitempty"`
 }
 
 func documentRoutes() []*route {

@@ -11,6 +11,8 @@ import (
 type Info struct {
 	ID    string
 	Start time.Time
+	// Caller is whom the request comes from.
+	Caller Caller
 	// Stages are what the time was spent on, in order.
 	Stages []Stage
 	// Err is what the request failed for, and Code the code that was answered.
@@ -18,6 +20,16 @@ type Info struct {
 	Code string
 
 	room [8]Stage
+}
+
+// A Caller is whom a request comes from. The zero Caller may do nothing that is
+// not public.
+type Caller struct {
+	Key    string // name of the key, empty where none is needed
+	Access Access
+	// Account is the account of the catalogue that the key is bound to, if any:
+	// the caller acts as that account.
+	Account string
 }
 
 // A Stage is a part of the work on a request.

@@ -36,7 +36,6 @@ type ingestOneIn struct {
 
 type reportAnswer struct {
 	*knowledge.Report
-	Took took `json:"took,omitempty"`
 }
 
 type inBaseDocument struct {
@@ -54,7 +53,6 @@ type enabledIn struct {
 
 type baseDocumentAnswer struct {
 	Document knowledge.Document `json:"document"`
-	Took     took               `json:"took,omitempty"`
 }
 
 type baseDocumentsIn struct {
@@ -66,7 +64,6 @@ type baseDocumentsIn struct {
 type baseDocumentsAnswer struct {
 	Documents []knowledge.Document `json:"documents" doc:"by id, ascending"`
 	Next      string               `json:"next,omitempty" doc:"continues behind this page; missing on the last"`
-	Took      took                 `json:"took,omitempty"`
 }
 
 type sourceIn struct {
@@ -88,7 +85,6 @@ type expandIn struct {
 
 type passageAnswer struct {
 	Passage knowledge.Passage `json:"passage"`
-	Took    took              `json:"took,omitempty"`
 }
 
 func ingestRoutes() []*route {

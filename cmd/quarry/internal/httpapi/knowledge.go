@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"strconv"
@@ -68,12 +67,10 @@ func (r *chunkRequest) options() *chunk.Options {
 
 type baseAnswer struct {
 	Base knowledge.BaseInfo `json:"base"`
-	Took took               `json:"took,omitempty"`
 }
 
 type basesAnswer struct {
 	Bases []knowledge.BaseInfo `json:"bases"`
-	Took  took                 `json:"took,omitempty"`
 }
 
 type knowledgeSearch struct {
@@ -93,7 +90,6 @@ type knowledgeSearch struct {
 
 type knowledgeAnswer struct {
 	*knowledge.Response
-	Took took `json:"took,omitempty"`
 }
 
 type contextRequest struct {
@@ -201,7 +197,7 @@ func (c *call) searchBases(r *knowledgeSearch) (*knowledge.Response, error) {
 	ctx, cancel := deadline(c.r.Context(), r.Timeout)
 	defer cancel()
 	if r.Rerank {
-		if req.Rerank, err = c.reranker(ctx); err != nil {
+		if req.Rerank, err = c.reranker(); err != nil {
 			return nil, err
 		}
 	}
@@ -221,12 +217,11 @@ func (c *call) searchBases(r *knowledgeSearch) (*knowledge.Response, error) {
 }
 
 // reranker is the server's; that it has none is an error.
-func (c *call) reranker(ctx context.Context) (rerank.Reranker, error) {
-	r, err := c.a.reg.Reranker(ctx)
-	if err == nil && r == nil {
-		err = workflow.ErrNotConfigured
+func (c *call) reranker() (rerank.Reranker, error) {
+	if r := c.a.reg.Reranker(); r != nil {
+		return r, nil
 	}
-	return r, err
+	return nil, workflow.ErrNotConfigured
 }
 
 func assemble(c *call, in *struct {

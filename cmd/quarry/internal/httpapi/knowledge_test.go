@@ -257,26 +257,3 @@ func TestSpaces(t *testing.T) {
 	s.fails(400, CodeInvalid, "POST", "/v1/spaces/retrieve", strings.Replace(ask, `"verify":true`, `"filters":{"tags":[]}`, 1))
 	s.fails(400, CodeInvalid, "POST", "/v1/spaces/retrieve", strings.Replace(ask, `"verify":true`, `"mode":"auto"`, 1))
 }
-
-func TestDifyRetrieval(t *testing.T) {
-	s := newServer(t, Options{})
-	s.ok("POST", "/v1/knowledge-bases", `{"id":"kb"}`)
-	s.ok("PUT", "/v1/knowledge-bases/kb/documents/a.md", []byte("# Refunds\n\nMoney comes back within ten days."))
-	for _, more := range []string{"", `,"metadata_condition":null`} {
-		out := s.ok("POST", "/v1/retrieval", `{"knowledge_id":"kb","query":"money","retrieval_setting":{"top_k":3,"score_threshold":0.1}`+more+`}`)
-		r := out["records"].([]any)[0].(object_)
-		if r["title"] != "Refunds" || r["score"].(float64) <= 0.1 || r["metadata"].(object_)["document_id"] != "a.md" || !strings.Contains(r["content"].(string), "ten days") {
-			t.Error(out)
-		}
-	}
-	if out := s.ok("POST", "/v1/retrieval", `{"knowledge_id":"kb","query":"nothing of that kind","retrieval_setting":{"top_k":3,"score_threshold":1}}`); len(out["records"].([]any)) != 0 {
-		t.Error(out)
-	}
-	s.fails(404, CodeNotFound, "POST", "/v1/retrieval", `{"knowledge_id":"none","query":"x","retrieval_setting":{"top_k":1}}`)
-	if p := s.fails(400, CodeInvalid, "POST", "/v1/retrieval", `{"knowledge_id":"kb","query":"x","retrieval_setting":{"top_k":0}}`); p.Field != "retrieval_setting.top_k" {
-		t.Error(p)
-	}
-	if p := s.fails(400, CodeInvalid, "POST", "/v1/retrieval", `{"knowledge_id":"kb","query":"x","retrieval_setting":{"top_k":1},"metadata_condition":{"conditions":[]}}`); p.Field != "metadata_condition" {
-		t.Error(p)
-	}
-}

@@ -28,7 +28,6 @@ type nodeAnswer struct {
 	Flags    []string         `json:"degradation_flags"`
 	Notes    []string         `json:"notes,omitempty"`
 	Errors   []string         `json:"errors,omitempty" doc:"what an on_error option kept from failing"`
-	Took     took             `json:"took,omitempty"`
 }
 
 // The inputs of an ai-search node are of any type: the node itself checks them,
@@ -46,7 +45,6 @@ type aiSearchRequest struct {
 
 type aiSearchAnswer struct {
 	Result json.RawMessage `json:"result" doc:"the passages, {text, documentIndex, start, end}, or {error}"`
-	Took   took            `json:"took,omitempty"`
 }
 
 type runRequest struct {
@@ -59,7 +57,6 @@ type runAnswer struct {
 	Outputs map[string]any        `json:"outputs"`
 	Error   *workflow.ErrorObject `json:"error,omitempty" doc:"what ended the run; missing when it reached its end"`
 	Trace   []workflow.NodeTrace  `json:"trace,omitempty"`
-	Took    took                  `json:"took,omitempty"`
 }
 
 func nodeRoutes() []*route {
@@ -161,10 +158,7 @@ func rerankNode(c *call, in *nodeIn) (*nodeAnswer, error) {
 	if o.Model != "" && o.Model != workflow.DefaultRerankModel {
 		return nil, &shape.Error{Field: "config.model", Reason: "there is only " + workflow.DefaultRerankModel}
 	}
-	rr, err := c.a.reg.Reranker(c.r.Context())
-	if err != nil {
-		return nil, err
-	}
+	rr := c.a.reg.Reranker()
 	start := time.Now()
 	r, err := workflow.Rerank(c.r.Context(), rr, o, vars)
 	if err != nil {

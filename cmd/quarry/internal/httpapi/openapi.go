@@ -62,7 +62,7 @@ func (a *API) version() string {
 func tags() []any {
 	var out []any
 	for _, t := range [][2]string{{"server", "the server itself"}, {"collections", "indexes of documents"}, {"documents", "put, get, delete"}, {"search", "words, vectors, filters"},
-		{"snapshots", "collections as they were"}, {"knowledge", "bases of files, searched for cited passages"}, {"spaces", "published bases, asked for evidence"}, {"nodes", "nodes of workflows, and workflows"}} {
+		{"snapshots", "collections as they were"}, {"knowledge", "bases of files, searched for cited passages"}, {"spaces", "published bases, asked for evidence"}, {"catalogue", "workspaces, accounts, spaces and workflows"}, {"nodes", "nodes of workflows, and workflows"}} {
 		out = append(out, map[string]any{"name": t[0], "description": t[1]})
 	}
 	return out
@@ -71,17 +71,23 @@ func tags() []any {
 // operation describes one row.
 func (r *route) operation(c *shape.Components, problem map[string]any, each *shape.Shape) map[string]any {
 	ok := map[string]any{"description": "done"}
+	failed := map[string]any{"application/problem+json": map[string]any{"schema": problem}}
 	switch {
+	case r.foreign != nil:
+		ok["content"] = map[string]any{"application/json": map[string]any{"schema": r.foreign.out.Schema(c)}}
+		failed = map[string]any{"application/json": map[string]any{"schema": r.foreign.failure.Schema(c)}}
 	case r.gives != "":
 		ok["content"] = map[string]any{r.gives: map[string]any{}}
 	case r.answer != nil:
-		ok["content"] = map[string]any{"application/json": map[string]any{"schema": r.answer.Schema(c)}}
+		schema := r.answer.Schema(c)
+		c.Add(schema, "took", map[string]any{"type": "object", "additionalProperties": map[string]any{"type": "number"}, "description": "milliseconds of each stage, and total_ms"})
+		ok["content"] = map[string]any{"application/json": map[string]any{"schema": schema}}
 	}
 	out := map[string]any{
 		"operationId": r.id, "tags": []string{r.tag}, "summary": r.summary, "x-access": r.access.String(),
 		"responses": map[string]any{
 			itoa(r.status): ok,
-			"default":      map[string]any{"description": "failed", "content": map[string]any{"application/problem+json": map[string]any{"schema": problem}}},
+			"default":      map[string]any{"description": "failed", "content": failed},
 		},
 	}
 	if r.access == Public {
@@ -106,6 +112,8 @@ func (r *route) operation(c *shape.Components, problem map[string]any, each *sha
 
 func (r *route) requestBody(c *shape.Components, each *shape.Shape) map[string]any {
 	switch {
+	case r.foreign != nil:
+		return map[string]any{"required": true, "content": map[string]any{"application/json": map[string]any{"schema": r.foreign.in.Schema(c)}}}
 	case r.body != nil:
 		return map[string]any{"required": true, "content": map[string]any{"application/json": map[string]any{"schema": r.body.Schema(c)}}}
 	case r.takes == mediaNDJSON:

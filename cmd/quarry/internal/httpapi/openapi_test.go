@@ -210,7 +210,8 @@ func references(t *testing.T, doc object_, v any) {
 	}
 }
 
-// example makes a value of a schema with every property.
+// example makes a value of a schema with every property, and deep down, where a
+// schema may hold itself, with those that are required.
 func (c checker) example(schema object_, depth int) any {
 	schema = c.resolve(schema)
 	if enum, ok := schema["enum"].([]any); ok {
@@ -236,7 +237,11 @@ func (c checker) example(schema object_, depth int) any {
 		return []any{c.example(schema["items"].(object_), depth+1)}
 	case "object":
 		out := object_{}
+		required, _ := schema["required"].([]any)
 		for key, p := range asObject(schema["properties"]) {
+			if depth > 4 && !slices.Contains(required, any(key)) {
+				continue
+			}
 			out[key] = c.example(p.(object_), depth+1)
 		}
 		if more, ok := schema["additionalProperties"].(object_); ok {

@@ -156,10 +156,35 @@ func (c *call) problem(err error) *Problem {
 		out.Status, out.Code, out.Detail = s.status, s.code, c.a.plain(err)
 	}
 	var config *workflow.ConfigError
-	if errors.As(err, &config) {
+	switch {
+	case errors.As(err, &config):
 		out.Field = config.Path
+	case out.Code == CodeInvalid:
+		if out.Field = fieldOf(out.Detail); out.Field == "filter" {
+			out.Code = CodeFilter
+		}
 	}
 	return out
+}
+
+// fieldOf is the part of a request that a message of the engine begins with, as
+// its own do: "filter: field "x": unknown field". A deletion names the field of
+// its filter at once.
+func fieldOf(detail string) string {
+	word := detail
+	if i := strings.IndexAny(detail, ": "); i >= 0 {
+		word = detail[:i]
+	}
+	switch word {
+	case "field":
+		return "filter"
+	case "filter", "facets", "fields", "highlight", "vector", "text", "after", "offset", "depth", "group":
+		return word
+	}
+	if strings.Contains(detail, ": filter: ") { // of a knowledge base
+		return "filter"
+	}
+	return ""
 }
 
 // catalogCodes are those of the catalogue, which are codes of problems too, and

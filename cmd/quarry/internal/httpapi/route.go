@@ -49,6 +49,9 @@ type Route struct {
 	// as it flows.
 	Stream  bool
 	Handler http.Handler
+	// Refuse, where it is not nil, answers for what a request failed before the
+	// handler, where the answers have a form of their own.
+	Refuse func(http.ResponseWriter, *http.Request, *Problem)
 }
 
 // A route is a row of the table.
@@ -62,6 +65,7 @@ type route struct {
 	status       int    // of success, default 200
 	takes        string // media types of the body, where it is not JSON
 	gives        string // media type of the answer, where it is not JSON
+	foreign      *foreign
 
 	in, out reflect.Type
 	run     func(c *call) (any, error)
@@ -70,6 +74,14 @@ type route struct {
 	body   *shape.Shape // nil: no JSON body
 	bodyAt int          // field of in
 	answer *shape.Shape
+}
+
+// foreign is a route whose requests and answers are of somebody else's making.
+// The types only describe them.
+type foreign struct {
+	in, out, failure *shape.Shape
+	handler          http.Handler
+	refuse           func(http.ResponseWriter, *http.Request, *Problem)
 }
 
 // none is the answer of routes that write theirs themselves.
@@ -123,6 +135,9 @@ type call struct {
 }
 
 func (a *API) handler(rt *route) http.Handler {
+	if rt.foreign != nil {
+		return rt.foreign.handler
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := &call{a: a, w: w, r: r, info: InfoOf(r.Context())}
 		answer, err := rt.run(c)

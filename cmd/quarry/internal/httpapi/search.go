@@ -10,10 +10,12 @@ import (
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/httpapi/shape"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/registry"
 	"github.com/quarrysearch/quarry/index"
+	"github.com/quarrysearch/quarry/index/keyword"
 )
 
 type searchRequest struct {
 	Query  string         `json:"query,omitempty" shape:"maxlen=1048576" doc:"words to search for; never read as a syntax"`
+	Syntax string         `json:"query_string,omitempty" shape:"maxlen=1048576" doc:"instead of query, in the syntax that people know: title:harbor \"exact phrase\"~2 -tug +pilot ber* fog~1 (a OR b)^2; what is no such syntax is taken for text, and told in notes"`
 	Mode   string         `json:"mode,omitempty" shape:"enum=|auto|keyword|vector|hybrid,default=auto" doc:"legs to run; auto takes what is given, and meaning beside words where the collection has a model, unless the words are demanded (phrase, and, fields, …)"`
 	Text   *textQuery     `json:"text,omitempty" doc:"how the words are searched"`
 	Vector *vectorQuery   `json:"vector,omitempty" doc:"the vector leg"`
@@ -26,6 +28,7 @@ type searchRequest struct {
 	Min    float64        `json:"min_score,omitempty" shape:"min=0,max=1" doc:"drop hits with a lower final score"`
 
 	Fields    []string       `json:"fields,omitempty" shape:"maxitems=1024" doc:"stored fields and metadata to return; * is all"`
+	Group     *groupRequest  `json:"group,omitempty" doc:"the best groups of documents with one value, instead of the best documents: k is the number of groups"`
 	Facets    []facetRequest `json:"facets,omitempty" shape:"maxitems=64" doc:"count the values of metadata"`
 	Highlight []string       `json:"highlight,omitempty" shape:"maxitems=1024" doc:"text fields to give marked passages of"`
 	Count     bool           `json:"count,omitempty" doc:"count the matching documents"`
@@ -36,6 +39,9 @@ type searchRequest struct {
 
 type textQuery struct {
 	Fields   map[string]float64 `json:"fields,omitempty" shape:"maxitems=1024" doc:"text fields to search with their boosts; default all, as boosted in the schema"`
+	Clause   *keyword.Clause    `json:"clause,omitempty" doc:"instead of query: a tree of clauses, each one of match, phrase, term, prefix, fuzzy, wildcard, regexp, bool, best and constant"`
+	Join     string             `json:"join,omitempty" shape:"enum=|sum|best|together,default=sum" doc:"how several fields make one score: the sum, the best one and tie_breaker times the others, or as one field (BM25F)"`
+	Tie      float64            `json:"tie_breaker,omitempty" shape:"min=0,max=1"`
 	Operator string             `json:"operator,omitempty" shape:"enum=|or|and,default=or" doc:"and: every word must occur"`
 	Should   int                `json:"min_should_match,omitempty" shape:"min=0,max=1024,default=1" doc:"how many words must occur"`
 	Phrase   bool               `json:"phrase,omitempty" doc:"the words must stand in this order, next to each other"`
@@ -63,6 +69,11 @@ type facetRequest struct {
 	Limit int    `json:"limit,omitempty" shape:"min=0,max=10000,default=10" doc:"values wanted, the most frequent first"`
 }
 
+type groupRequest struct {
+	Field string `json:"field" shape:"required,minlen=1,maxlen=128" doc:"metadata, not float64; a document with a list is in the group of each value"`
+	Size  int    `json:"size,omitempty" shape:"min=0,max=10000,default=3" doc:"hits of each group; k times size is at most 10000"`
+}
+
 type searchIn struct {
 	Collection string        `path:"collection" doc:"name of the collection"`
 	Body       searchRequest `body:"json"`
@@ -70,13 +81,13 @@ type searchIn struct {
 
 // A searchAnswer is index.Results.
 type searchAnswer struct {
-	Hits   []index.Hit                   `json:"hits" doc:"best first"`
+	Hits   []index.Hit                   `json:"hits" doc:"best first; empty with group"`
+	Groups []index.Group                 `json:"groups,omitempty" doc:"with group: best first, by their best hits"`
 	Total  *int                          `json:"total,omitempty" doc:"matching documents, with count"`
 	Next   string                        `json:"next,omitempty" doc:"for after; missing on the last page"`
 	Facets map[string][]index.FacetCount `json:"facets,omitempty"`
 	Plan   *index.Plan                   `json:"plan,omitempty"`
 	Notes  []string                      `json:"notes,omitempty" doc:"what was done that the request did not say"`
-	Took   took                          `json:"took,omitempty"`
 }
 
 type batchIn struct {
@@ -88,7 +99,6 @@ type batchIn struct {
 
 type batchAnswer struct {
 	Results []batchResult `json:"results" doc:"one for each search, in order, all of one state of the collection"`
-	Took    took          `json:"took,omitempty"`
 }
 
 type batchResult struct {
@@ -101,6 +111,8 @@ func searchRoutes() []*route {
 	return []*route{
 		op(route{method: "POST", path: path, id: "search", tag: tag, access: Read, summary: "Search by words, by a vector, by a filter, or by all of them"}, search),
 		op(route{method: "POST", path: path + "/batch", id: "searchBatch", tag: tag, access: Read, summary: "Several searches on one state of the collection"}, searchBatch),
+		op(route{method: "POST", path: "/v1/collections/{collection}/suggest", id: "suggest", tag: tag, access: Read, summary: "Words of a text that may be misspelled, and what may have been meant"}, suggest),
+		op(route{method: "POST", path: "/v1/collections/{collection}/terms", id: "terms", tag: tag, access: Read, summary: "Counts of a text field, and of the terms that a search for a text looks up in it"}, terms),
 	}
 }
 
@@ -188,6 +200,64 @@ func searchOne(ctx context.Context, h *registry.Collection, s *index.Snapshot, i
 	return q.answer(r), nil
 }
 
+type suggestIn struct {
+	Collection string `path:"collection" doc:"name of the collection"`
+	Body       struct {
+		Field string `json:"field" shape:"required,minlen=1,maxlen=128" doc:"a text field"`
+		Text  string `json:"text" shape:"required,minlen=1,maxlen=1000"`
+		Limit int    `json:"limit,omitempty" shape:"min=0,max=50,default=5" doc:"options of each word"`
+	} `body:"json"`
+}
+
+type suggestAnswer struct{ *index.Suggestion }
+
+type termsIn struct {
+	Collection string `path:"collection" doc:"name of the collection"`
+	Body       struct {
+		Field string `json:"field" shape:"required,minlen=1,maxlen=128" doc:"a text field"`
+		Text  string `json:"text,omitempty" shape:"maxlen=1048576" doc:"as it would be searched for"`
+	} `body:"json"`
+}
+
+type termsAnswer struct{ *index.TextStats }
+
+// onSnapshot calls f on one state of a collection.
+func onSnapshot[Out any](c *call, collection string, f func(*index.Snapshot) (Out, error)) (out Out, err error) {
+	h, err := c.collection(collection)
+	if err != nil {
+		return out, err
+	}
+	defer h.Release()
+	s, err := h.Index().Snapshot()
+	if err != nil {
+		return out, err
+	}
+	defer s.Close()
+	start := time.Now()
+	out, err = f(s)
+	c.stage("search", start)
+	return out, err
+}
+
+func suggest(c *call, in *suggestIn) (*suggestAnswer, error) {
+	b := &in.Body
+	out, err := onSnapshot(c, in.Collection, func(s *index.Snapshot) (*index.Suggestion, error) {
+		return s.Suggest(c.r.Context(), b.Field, b.Text, b.Limit)
+	})
+	if err == nil && out.Words == nil {
+		out.Words = []index.SuggestedWord{}
+	}
+	return &suggestAnswer{out}, err
+}
+
+func terms(c *call, in *termsIn) (*termsAnswer, error) {
+	out, err := onSnapshot(c, in.Collection, func(s *index.Snapshot) (*index.TextStats, error) { return s.TermStats(in.Body.Field, in.Body.Text) })
+	if err == nil && out.Terms == nil {
+		out.Terms = []index.Term{}
+	}
+	return &termsAnswer{out}, err
+}
+
 func deadline(ctx context.Context, ms int) (context.Context, context.CancelFunc) {
 	if ms == 0 {
 		return ctx, func() {}
@@ -210,7 +280,7 @@ func (q *bound) use(v registry.Vector) {
 }
 
 func (q *bound) answer(r *index.Results) *searchAnswer {
-	a := &searchAnswer{Hits: r.Hits, Next: r.Next, Facets: r.Facets, Plan: r.Plan, Notes: append(q.notes, r.Notes...)}
+	a := &searchAnswer{Hits: r.Hits, Groups: r.Groups, Next: r.Next, Facets: r.Facets, Plan: r.Plan, Notes: append(q.notes, r.Notes...)}
 	if a.Hits == nil {
 		a.Hits = []index.Hit{}
 	}
@@ -237,6 +307,9 @@ func (r *searchRequest) query(h *registry.Collection) (*bound, error) {
 	if q.Filter, err = parseFilter(r.Filter); err != nil {
 		return nil, err
 	}
+	if r.Group != nil {
+		q.Group = &index.GroupRequest{Field: r.Group.Field, Size: r.Group.Size}
+	}
 	for _, f := range r.Facets {
 		q.Facets = append(q.Facets, index.FacetRequest{Field: f.Field, Limit: f.Limit})
 	}
@@ -254,9 +327,28 @@ func (r *searchRequest) query(h *registry.Collection) (*bound, error) {
 	return q, r.weights(q)
 }
 
+// written tells in which of the three ways a text is given.
+func (r *searchRequest) written() (words, other bool, err error) {
+	words, other = strings.TrimSpace(r.Query) != "", strings.TrimSpace(r.Syntax) != ""
+	tree := r.Text != nil && r.Text.Clause != nil
+	switch {
+	case other && (words || tree):
+		err = &shape.Error{Field: "query_string", Reason: "want one of query, query_string and text.clause"}
+	case tree && words:
+		err = &shape.Error{Field: "text.clause", Reason: "want one of query, query_string and text.clause"}
+	case (other || tree) && r.Mode == "vector":
+		err = &shape.Error{Field: "mode", Reason: "vector takes no query_string and no text.clause"}
+	}
+	return words, other || tree, err
+}
+
 // legs chooses the legs, as quarry search does.
 func (r *searchRequest) legs(h *registry.Collection, q *bound) error {
-	words, given := strings.TrimSpace(r.Query) != "", r.Vector != nil && r.Vector.Values != nil
+	words, other, err := r.written()
+	if err != nil {
+		return err
+	}
+	given := r.Vector != nil && r.Vector.Values != nil
 	embedding, model := h.Embedding()
 	if r.Vector != nil && r.Vector.Field != "" && r.Vector.Field != embedding.Field {
 		model = false
@@ -264,18 +356,17 @@ func (r *searchRequest) legs(h *registry.Collection, q *bound) error {
 	t := r.Text
 	demands := t != nil && (t.Phrase || t.Operator == "and" || t.Should > 0 || t.Prefix || len(t.Fields) > 0)
 	auto := r.Mode == "" || r.Mode == "auto"
-	keyword := words && r.Mode != "vector"
 	vector := given || words && model && (r.Mode != "keyword" && (!auto || !demands || r.Vector != nil))
 	switch {
-	case (r.Mode == "keyword" || r.Mode == "hybrid") && !words:
+	case (r.Mode == "keyword" || r.Mode == "hybrid") && !words && !other:
 		return &shape.Error{Field: "query", Reason: "mode " + r.Mode + " needs words to search for"}
 	case r.Mode == "keyword" && given:
 		return &shape.Error{Field: "vector", Reason: "mode keyword takes none"}
 	case !auto && r.Mode != "keyword" && !vector, r.Vector != nil && !vector:
 		return &shape.Error{Field: "vector.values", Reason: "is missing: give a vector, or words in query and a collection with a model"}
 	}
-	if keyword {
-		q.Text = r.text()
+	if (words || other) && r.Mode != "vector" {
+		q.Text = r.text(words)
 	}
 	if vector {
 		q.embed = !given
@@ -290,13 +381,20 @@ func (r *searchRequest) legs(h *registry.Collection, q *bound) error {
 	return nil
 }
 
-func (r *searchRequest) text() *index.TextQuery {
-	q := &index.TextQuery{Text: r.Query}
+// text is the keyword leg, of words, or of what is written in another way.
+func (r *searchRequest) text(words bool) *index.TextQuery {
+	q := &index.TextQuery{}
 	if t := r.Text; t != nil {
-		q.Fields, q.MinShouldMatch, q.Phrase, q.Slop, q.Prefix = t.Fields, t.Should, t.Phrase, t.Slop, t.Prefix
+		*q = index.TextQuery{Clause: t.Clause, Join: keyword.Join(t.Join), TieBreaker: t.Tie, Fields: t.Fields, MinShouldMatch: t.Should, Phrase: t.Phrase, Slop: t.Slop, Prefix: t.Prefix}
 		if t.Operator == "and" {
 			q.Operator = index.And
 		}
+	}
+	switch {
+	case words:
+		q.Text = r.Query
+	case q.Clause == nil:
+		q.QueryString = r.Syntax
 	}
 	return q
 }

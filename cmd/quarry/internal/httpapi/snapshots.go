@@ -27,12 +27,10 @@ type snapshotIn struct {
 
 type snapshotAnswer struct {
 	Snapshot registry.Snapshot `json:"snapshot"`
-	Took     took              `json:"took,omitempty"`
 }
 
 type snapshotsAnswer struct {
 	Snapshots []registry.Snapshot `json:"snapshots"`
-	Took      took                `json:"took,omitempty"`
 }
 
 type restoreIn struct {

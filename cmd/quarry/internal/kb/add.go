@@ -9,12 +9,14 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/console"
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/engine"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/show"
 	"github.com/quarrysearch/quarry/knowledge"
 )
 
 type addCmd struct {
-	Store string   `arg:"" help:"Directory of the store."`
+	engine.StoreArg
 	ID    string   `arg:"" name:"id" help:"Base."`
 	Paths []string `arg:"" name:"path" help:"Files and folders."`
 
@@ -79,7 +81,7 @@ func failed(r *knowledge.Report, err error, keepGoing bool) error {
 	if n > 1 {
 		first = ", the first"
 	}
-	return fmt.Errorf("%s failed%s: %s: %s", count(n, "source"), first, show.Line(r.Failed[0].Source, 0), reason(r.Failed[0].Reason))
+	return fmt.Errorf("%s failed%s: %s: %s", console.Count(n, "source"), first, show.Line(r.Failed[0].Source, 0), reason(r.Failed[0].Reason))
 }
 
 const maxSkips = 10 // shown for reading
@@ -87,7 +89,7 @@ const maxSkips = 10 // shown for reading
 // report prints what an ingest did.
 func (s *session) report(id string, r *knowledge.Report, asJSON bool) error {
 	if asJSON {
-		return s.json(r)
+		return s.JSON(r)
 	}
 	out := ""
 	for _, f := range r.Failed {
@@ -102,34 +104,34 @@ func (s *session) report(id string, r *knowledge.Report, asJSON bool) error {
 	}
 	out += fmt.Sprintf("%s: %d added, %d updated, %d unchanged, %d removed, %d failed", id, r.Added, r.Updated, r.Unchanged, r.Removed, len(r.Failed))
 	if r.Chunks > 0 {
-		out += fmt.Sprintf("; %s of %s", count(r.Chunks, "chunk"), show.Bytes(r.Bytes))
+		out += fmt.Sprintf("; %s of %s", console.Count(r.Chunks, "chunk"), show.Bytes(r.Bytes))
 	}
 	out += fmt.Sprintf(" in %.1f s", r.Seconds)
 	if r.EmbedSeconds > 0 {
 		out += fmt.Sprintf(" (embedding %.1f s)", r.EmbedSeconds)
 	}
 	if r.Warnings > 0 {
-		out += fmt.Sprintf("; %s (kb list %s shows them)", count(r.Warnings, "warning"), id)
+		out += fmt.Sprintf("; %s (kb list %s shows them)", console.Count(r.Warnings, "warning"), id)
 	}
-	return s.printf("%s\n", out)
+	return s.Printf("%s\n", out)
 }
 
 // bar shows the progress of an ingest when somebody looks at stderr; done ends
 // it.
 func (s *session) bar(what string) (progress func(knowledge.Progress), done func()) {
-	if !s.progress {
+	if !s.Progress {
 		return nil, func() {}
 	}
 	var b *progressbar.ProgressBar
 	start, chunks := time.Now(), 0
 	progress = func(p knowledge.Progress) {
 		if b == nil {
-			b = progressbar.NewOptions(p.Total, progressbar.OptionSetWriter(s.errs), progressbar.OptionThrottle(100*time.Millisecond),
+			b = progressbar.NewOptions(p.Total, progressbar.OptionSetWriter(s.Stderr), progressbar.OptionThrottle(100*time.Millisecond),
 				progressbar.OptionSetPredictTime(true), progressbar.OptionSetWidth(24), progressbar.OptionClearOnFinish(), progressbar.OptionSetDescription(what))
 		}
 		if p.Status == knowledge.Failed && p.Err != nil {
 			_ = b.Clear()
-			s.notef("failed: %s: %s", show.Line(p.Source, 80), reason(p.Err.Error()))
+			s.Notef("failed: %s: %s", show.Line(p.Source, 80), reason(p.Err.Error()))
 		}
 		chunks += p.Chunks
 		b.Describe(fmt.Sprintf("%s %s, %.0f chunks/s", what, show.Line(p.Source, 40), float64(chunks)/time.Since(start).Seconds()))
@@ -143,8 +145,8 @@ func (s *session) bar(what string) (progress func(knowledge.Progress), done func
 }
 
 type rebuildCmd struct {
-	Store string `arg:"" help:"Directory of the store."`
-	ID    string `arg:"" name:"id" help:"Base."`
+	engine.StoreArg
+	ID string `arg:"" name:"id" help:"Base."`
 
 	Reset bool `help:"Take the options below, those not given at their defaults; otherwise the base keeps its own."`
 	baseFlags

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/console"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/models"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/show"
 	"github.com/quarrysearch/quarry/knowledge/aisearch"
@@ -58,22 +59,22 @@ func (c *aiSearchCmd) Validate() error {
 func (c *aiSearchCmd) Run(ctx context.Context, s *session) error {
 	passages, err := c.search(ctx, s)
 	if c.JSON {
-		return errors.Join(s.json(&workflow.AISearchResult{Passages: passages, Err: err}), err)
+		return errors.Join(s.JSON(&workflow.AISearchResult{Passages: passages, Err: err}), err)
 	}
 	if err != nil {
 		return err
 	}
 	var b strings.Builder
 	for i, p := range passages {
-		fmt.Fprintf(&b, "%3d  %.4f  %s  %s\n", i+1, *p.Score, show.Bold(show.Line(c.Files[p.DocumentIndex], 0), s.color),
-			show.Faint(fmt.Sprintf("[%s %d–%d]", c.Offsets, p.Start, p.End), s.color))
+		fmt.Fprintf(&b, "%3d  %.4f  %s  %s\n", i+1, *p.Score, show.Bold(show.Line(c.Files[p.DocumentIndex], 0), s.Color),
+			show.Faint(fmt.Sprintf("[%s %d–%d]", c.Offsets, p.Start, p.End), s.Color))
 		if c.Full {
 			fmt.Fprintf(&b, "%s\n", indent(p.Text))
 		} else {
 			fmt.Fprintf(&b, "     %s\n", show.Line(p.Text, 240))
 		}
 	}
-	return s.printf("%s%s of %s\n", b.String(), count(len(passages), "passage"), count(len(c.Files), "file"))
+	return s.Printf("%s%s of %s\n", b.String(), console.Count(len(passages), "passage"), console.Count(len(c.Files), "file"))
 }
 
 func (c *aiSearchCmd) search(ctx context.Context, s *session) (passages []aisearch.Passage, err error) {

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/console"
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/engine"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/models"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/show"
 	"github.com/quarrysearch/quarry/knowledge"
@@ -40,8 +42,8 @@ func (f *baseFlags) options() (*knowledge.BaseOptions, error) {
 }
 
 type createCmd struct {
-	Store string `arg:"" help:"Directory of the store; made when it does not exist."`
-	ID    string `arg:"" name:"id" help:"Id of the base: letters, digits, - and _."`
+	engine.StoreArg
+	ID string `arg:"" name:"id" help:"Id of the base: letters, digits, - and _."`
 
 	baseFlags
 
@@ -81,15 +83,15 @@ func (c *createCmd) Run(ctx context.Context, s *session) (err error) {
 		return err
 	}
 	if c.JSON {
-		return s.json(info)
+		return s.JSON(info)
 	}
-	return s.printf("%s: made, analyzer %s, embedder %s\n", info.ID, info.Analyzer, shortName(info.Embedder))
+	return s.Printf("%s: made, analyzer %s, embedder %s\n", info.ID, info.Analyzer, shortName(info.Embedder))
 }
 
 type listCmd struct {
-	Store string `arg:"" help:"Directory of the store."`
-	ID    string `arg:"" name:"id" optional:"" help:"Base whose documents are listed."`
-	JSON  bool   `name:"json" help:"Print a base or a document a line, as JSON."`
+	engine.StoreArg
+	ID   string `arg:"" name:"id" optional:"" help:"Base whose documents are listed."`
+	JSON bool   `name:"json" help:"Print a base or a document a line, as JSON."`
 }
 
 func (listCmd) Help() string {
@@ -120,7 +122,7 @@ func (c *listCmd) Run(ctx context.Context, s *session) (err error) {
 			return err
 		}
 		if c.JSON {
-			if err := s.json(b); err != nil {
+			if err := s.JSON(b); err != nil {
 				return err
 			}
 			continue
@@ -135,7 +137,7 @@ func (c *listCmd) Run(ctx context.Context, s *session) (err error) {
 	if c.JSON {
 		return nil
 	}
-	return s.printf("%s", show.Table(rows, []bool{false, true, true}))
+	return s.Printf("%s", show.Table(rows, []bool{false, true, true}))
 }
 
 // optional is a list of an id, empty without one.
@@ -154,7 +156,7 @@ func (c *listCmd) documents(ctx context.Context, s *session, store *knowledge.St
 			return err
 		}
 		if c.JSON {
-			if err := s.json(d); err != nil {
+			if err := s.JSON(d); err != nil {
 				return err
 			}
 			continue
@@ -175,11 +177,11 @@ func (c *listCmd) documents(ctx context.Context, s *session, store *knowledge.St
 	if c.JSON {
 		return nil
 	}
-	return s.printf("%s%s%s\n", show.Table(rows, []bool{false, true, false, true, true, true}), warnings, count(len(rows)-1, "document"))
+	return s.Printf("%s%s%s\n", show.Table(rows, []bool{false, true, false, true, true, true}), warnings, console.Count(len(rows)-1, "document"))
 }
 
 type rmCmd struct {
-	Store     string   `arg:"" help:"Directory of the store."`
+	engine.StoreArg
 	ID        string   `arg:"" name:"id" help:"Base."`
 	Documents []string `arg:"" name:"document" optional:"" help:"Documents to remove; without one, the base and all it holds."`
 	JSON      bool     `name:"json" help:"Print the result as JSON."`
@@ -224,15 +226,15 @@ func (c *rmCmd) Run(ctx context.Context, s *session) (err error) {
 		return err
 	}
 	if c.JSON {
-		return s.json(r)
+		return s.JSON(r)
 	}
-	return s.printf("%s: removed %s%s\n", c.ID, text, count(r.Documents, "document"))
+	return s.Printf("%s: removed %s%s\n", c.ID, text, console.Count(r.Documents, "document"))
 }
 
 type checkCmd struct {
-	Store string `arg:"" help:"Directory of the store."`
-	ID    string `arg:"" name:"id" optional:"" help:"Base; default all."`
-	JSON  bool   `name:"json" help:"Print a report a base, as JSON."`
+	engine.StoreArg
+	ID   string `arg:"" name:"id" optional:"" help:"Base; default all."`
+	JSON bool   `name:"json" help:"Print a report a base, as JSON."`
 }
 
 func (checkCmd) Help() string {
@@ -277,7 +279,7 @@ func (c *checkCmd) Run(ctx context.Context, s *session) (err error) {
 			fmt.Fprintf(&text, "PROBLEM: %s: %s\n", ref, show.Line(p, 0))
 		}
 		if c.JSON {
-			if err := s.json(struct {
+			if err := s.JSON(struct {
 				Base string `json:"base"`
 				*knowledge.CheckReport
 			}{ref, r}); err != nil {
@@ -286,7 +288,7 @@ func (c *checkCmd) Run(ctx context.Context, s *session) (err error) {
 		}
 	}
 	if !c.JSON {
-		err = s.printf("%s%s", show.Table(rows, []bool{false, true, true}), text.String())
+		err = s.Printf("%s%s", show.Table(rows, []bool{false, true, true}), text.String())
 	}
 	if damaged > 0 {
 		err = errors.Join(err, fmt.Errorf("%s: damaged bases: %d", c.Store, damaged))

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/console"
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/engine"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/models"
 	"github.com/quarrysearch/quarry/knowledge"
 )
@@ -201,13 +203,13 @@ func TestRealEmbedder(t *testing.T) {
 // The progress of an ingest goes to stderr, only where somebody looks.
 func TestProgress(t *testing.T) {
 	var errs bytes.Buffer
-	s := &session{errs: &errs, out: io.Discard}
+	s := &session{Console: &console.Console{Stderr: &errs, Stdout: io.Discard}}
 	if progress, done := s.bar("reading"); progress != nil {
 		t.Error("progress without a terminal")
 	} else {
 		done()
 	}
-	s.progress = true
+	s.Progress = true
 	progress, done := s.bar("reading")
 	progress(knowledge.Progress{Source: "a.md", Status: knowledge.Added, Chunks: 3, Done: 1, Total: 2})
 	progress(knowledge.Progress{Source: "b\x1b.pdf", Status: knowledge.Failed, Done: 2, Total: 2, Err: errors.New("broken:\nquarry: all of it")})
@@ -226,8 +228,8 @@ func TestInterrupt(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var out bytes.Buffer
-	c := addCmd{Store: store, ID: "docs", Paths: []string{dir}}
-	err := c.Run(ctx, &session{out: &out, errs: io.Discard, open: fake})
+	c := addCmd{StoreArg: engine.StoreArg{Store: store}, ID: "docs", Paths: []string{dir}}
+	err := c.Run(ctx, &session{Console: &console.Console{Stdout: &out, Stderr: io.Discard}, open: fake})
 	if !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}

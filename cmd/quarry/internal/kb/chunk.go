@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/console"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/models"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/show"
 	"github.com/quarrysearch/quarry/knowledge/chunk"
@@ -86,12 +87,12 @@ func (c *chunkCmd) Run(ctx context.Context, s *session) (err error) {
 		return err
 	}
 	for _, w := range doc.Warnings {
-		s.notef("warning: %s: %s", c.File, show.Line(w.Message, 200))
+		s.Notef("warning: %s: %s", c.File, show.Line(w.Message, 200))
 	}
 	if c.JSON {
 		for ch, err := range chunker.Chunks(chunkInput(doc)) {
 			if err == nil {
-				err = s.json(line(doc, &ch, o.Tokenizer))
+				err = s.JSON(line(doc, &ch, o.Tokenizer))
 			}
 			if err != nil {
 				return err
@@ -122,7 +123,7 @@ func (c *chunkCmd) print(s *session, doc *parse.Document, chunks []chunk.Chunk, 
 		row := []string{strconv.Itoa(l.Index), fmt.Sprintf("%d–%d", l.Start, l.End), page, strconv.Itoa(l.Tokens), section("", l.SectionPath), show.Line(l.Text, 60)}
 		if c.Full {
 			row[5] = ""
-			if err := s.printf("%s\n%s\n", show.Bold(show.Line(fmt.Sprintf("#%s  %s%s  %s tokens  %s", row[0], row[1], pages(pageList(l)...), row[3], row[4]), 0), s.color), indent(l.Text)); err != nil {
+			if err := s.Printf("%s\n%s\n", show.Bold(show.Line(fmt.Sprintf("#%s  %s%s  %s tokens  %s", row[0], row[1], pages(pageList(l)...), row[3], row[4]), 0), s.Color), indent(l.Text)); err != nil {
 				return err
 			}
 			continue
@@ -135,10 +136,10 @@ func (c *chunkCmd) print(s *session, doc *parse.Document, chunks []chunk.Chunk, 
 	}
 	what := string(doc.Format)
 	if len(doc.Pages) > 0 {
-		what += ", " + count(len(doc.Pages), "page")
+		what += ", " + console.Count(len(doc.Pages), "page")
 	}
-	return s.printf("%s%s: %s, %s, %s of text; %s, at most %s\n", out, show.Line(c.File, 0), what, count(len(doc.Sections), "section"), show.Bytes(int64(len(doc.Text))),
-		count(len(chunks), "chunk"), count(most, "token"))
+	return s.Printf("%s%s: %s, %s, %s of text; %s, at most %s\n", out, show.Line(c.File, 0), what, console.Count(len(doc.Sections), "section"), show.Bytes(int64(len(doc.Text))),
+		console.Count(len(chunks), "chunk"), console.Count(most, "token"))
 }
 
 func pageList(l chunkLine) []int {

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/console"
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/engine"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/show"
 	"github.com/quarrysearch/quarry/knowledge/catalog"
 	"github.com/quarrysearch/quarry/knowledge/rerank"
@@ -33,8 +35,8 @@ type workflowCommands struct {
 }
 
 type flowImportCmd struct {
-	Store string `arg:"" help:"Directory of the store."`
-	File  string `arg:"" help:"Definition: an app with a graph, in YAML or JSON, or the JSON that quarry run takes."`
+	engine.StoreArg
+	File string `arg:"" help:"Definition: an app with a graph, in YAML or JSON, or the JSON that quarry run takes."`
 
 	ID        string `name:"id" placeholder:"ID" help:"Id; default the file's name. A workflow that is there gets a new draft."`
 	Name      string `placeholder:"TEXT" help:"Name shown to people; default that of the definition."`
@@ -130,21 +132,26 @@ func (c *flowImportCmd) read(cat *catalog.Catalog, data []byte, out *imported) (
 
 func (c *flowImportCmd) print(s *session, out *imported) error {
 	if c.JSON {
-		return s.json(out)
+		return s.JSON(out)
 	}
 	for _, w := range out.Warnings {
-		s.notef("warning: %s", show.Line(w.String(), 300))
+		s.Notef("warning: %s", show.Line(w.String(), 300))
 	}
 	if !out.Runnable {
-		s.notef("kept, but not to be run here: %s", out.Reason)
+		s.Notef("kept, but not to be run here: %s", out.Reason)
 	}
-	return s.printf("%s: draft %d, %s\n", out.Workflow, out.DraftRevision, count(len(out.Spaces), "space"))
+	return s.Printf("%s: draft %d, %s\n", out.Workflow, out.DraftRevision, console.Count(len(out.Spaces), "space"))
 }
 
 type flowExportCmd struct {
-	Store  string `arg:"" help:"Directory of the store."`
+	engine.StoreArg
 	ID     string `arg:"" name:"id" help:"Workflow, or id@N for a published snapshot."`
 	Format string `enum:",yaml,json" default:"" placeholder:"NAME" help:"yaml or json; default that of the import, byte for byte."`
+}
+
+func (flowExportCmd) Help() string {
+	return `    quarry workflow export store support > support.yaml
+    quarry workflow export store support@3 --format json`
 }
 
 // Run exports.
@@ -163,7 +170,7 @@ func (c *flowExportCmd) Run(s *session) error {
 				return err
 			}
 		}
-		return s.printf("%s", data)
+		return s.Printf("%s", data)
 	})
 }
 
@@ -178,8 +185,13 @@ func definition(cat *catalog.Catalog, id string) ([]byte, error) {
 }
 
 type flowListCmd struct {
-	Store string `arg:"" help:"Directory of the store."`
-	JSON  bool   `name:"json" help:"Print a workflow a line, as JSON."`
+	engine.StoreArg
+	JSON bool `name:"json" help:"Print a workflow a line, as JSON."`
+}
+
+func (flowListCmd) Help() string {
+	return `    quarry workflow list store
+    quarry workflow list store --json`
 }
 
 // Run lists.
@@ -197,7 +209,7 @@ func (c *flowListCmd) Run(s *session) error {
 			}
 			for _, w := range flows {
 				if c.JSON {
-					if err := s.json(w); err != nil {
+					if err := s.JSON(w); err != nil {
 						return err
 					}
 				}
@@ -208,16 +220,17 @@ func (c *flowListCmd) Run(s *session) error {
 		if c.JSON {
 			return nil
 		}
-		return s.printf("%s", show.Table(rows, []bool{false, false, true}))
+		return s.Printf("%s", show.Table(rows, []bool{false, false, true}))
 	})
 }
 
 type flowSelectCmd struct {
-	Store string   `arg:"" help:"Directory of the store."`
+	engine.StoreArg
 	ID    string   `arg:"" name:"id" help:"Workflow."`
 	Node  string   `arg:"" help:"Id of the knowledge-retrieval-v2 node."`
 	Space []string `arg:"" help:"Spaces, 1 to 10."`
 	accountFlag
+	jsonChange
 }
 
 func (flowSelectCmd) Help() string {
@@ -248,12 +261,12 @@ func (c *flowSelectCmd) Run(s *session) error {
 		if w, err = cat.UpdateWorkflow(c.Account, w, w.DraftRevision); err != nil {
 			return err
 		}
-		return s.printf("%s: draft %d\n", w.ID, w.DraftRevision)
+		return c.told(s, nil, "workflow", w.ID, fmt.Sprintf("draft %d", w.DraftRevision))
 	})
 }
 
 type flowPublishCmd struct {
-	Store    string `arg:"" help:"Directory of the store."`
+	engine.StoreArg
 	ID       string `arg:"" name:"id" help:"Workflow."`
 	Revision int    `placeholder:"N" help:"Revision of the draft that you saw: another one now is an error. Default the one that is there."`
 	accountFlag
@@ -261,7 +274,9 @@ type flowPublishCmd struct {
 }
 
 func (flowPublishCmd) Help() string {
-	return `All spaces of the draft must be in the workspace, active and published, and the account must be allowed to use them. The snapshot and its exact bindings are written in one transaction.`
+	return `All spaces of the draft must be in the workspace, active and published, and the account must be allowed to use them. The snapshot and its exact bindings are written in one transaction.
+
+    quarry workflow publish store support`
 }
 
 // Run publishes.
@@ -281,9 +296,9 @@ func (c *flowPublishCmd) Run(s *session) error {
 		}
 		if c.JSON {
 			snap.Definition = nil
-			return s.json(snap)
+			return s.JSON(snap)
 		}
-		return s.printf("%s: published, %s\n", snap.ID, count(len(snap.Spaces), "space"))
+		return s.Printf("%s: published, %s\n", snap.ID, console.Count(len(snap.Spaces), "space"))
 	})
 }
 
@@ -301,8 +316,8 @@ func spacesOf(definition []byte) ([]string, error) {
 }
 
 type flowRunCmd struct {
-	Store string `arg:"" help:"Directory of the store."`
-	ID    string `arg:"" name:"id" help:"Workflow."`
+	engine.StoreArg
+	ID string `arg:"" name:"id" help:"Workflow."`
 
 	Draft    bool     `help:"Run the draft, as the account; spaces it may use are bound to the workflow."`
 	EndUser  bool     `name:"end-user" help:"Run the published workflow for somebody without an account."`
@@ -310,6 +325,7 @@ type flowRunCmd struct {
 	Reranker string   `default:"late" placeholder:"NAME" help:"What the model cross-encoder stands for: late, none, or a service as in kb search --rerank."`
 	Trace    bool     `help:"Add the trace of the nodes to the result, with the process data of retrievals."`
 	accountFlag
+	jsonAlways
 }
 
 func (flowRunCmd) Help() string {
@@ -376,15 +392,19 @@ func (c *flowRunCmd) Run(ctx context.Context, s *session) (err error) {
 	}
 	r, err := loaded.Run(ctx, env, input)
 	if c.Trace {
-		return errors.Join(s.json(r), err)
+		return errors.Join(s.JSON(r), err)
 	}
-	return errors.Join(s.json(outcome{r.Outputs, r.Error}), err)
+	return errors.Join(s.JSON(outcome{r.Outputs, r.Error}), err)
 }
 
 type bindingsCmd struct {
-	Store string `arg:"" help:"Directory of the store."`
-	ID    string `arg:"" name:"id" help:"Workflow."`
-	JSON  bool   `name:"json" help:"Print a binding a line, as JSON."`
+	engine.StoreArg
+	ID   string `arg:"" name:"id" help:"Workflow."`
+	JSON bool   `name:"json" help:"Print a binding a line, as JSON."`
+}
+
+func (bindingsCmd) Help() string {
+	return `    quarry workflow bindings store support`
 }
 
 // Run lists bindings.
@@ -397,7 +417,7 @@ func (c *bindingsCmd) Run(s *session) error {
 		rows := [][]string{{"SPACE", "STATE", "REVISION", "ORIGIN", "BY", "AT"}}
 		for _, b := range bindings {
 			if c.JSON {
-				if err := s.json(b); err != nil {
+				if err := s.JSON(b); err != nil {
 					return err
 				}
 			}
@@ -406,29 +426,43 @@ func (c *bindingsCmd) Run(s *session) error {
 		if c.JSON {
 			return nil
 		}
-		return s.printf("%s", show.Table(rows, []bool{false, false, true}))
+		return s.Printf("%s", show.Table(rows, []bool{false, false, true}))
 	})
 }
 
 type revokeCmd struct {
-	Store string `arg:"" help:"Directory of the store."`
+	engine.StoreArg
 	ID    string `arg:"" name:"id" help:"Workflow."`
 	Space string `arg:"" help:"Space."`
 	accountFlag
+	jsonChange
+}
+
+func (revokeCmd) Help() string {
+	return `Published runs fail from now on where they would ask the space.
+
+    quarry workflow revoke store support docs`
 }
 
 // Run revokes a binding.
 func (c *revokeCmd) Run(s *session) error {
-	return s.withCatalog(c.Store, true, func(cat *catalog.Catalog) error { return cat.RevokeBinding(c.Account, c.ID, c.Space) })
+	err := s.withCatalog(c.Store, true, func(cat *catalog.Catalog) error { return cat.RevokeBinding(c.Account, c.ID, c.Space) })
+	return c.told(s, err, "workflow", c.ID, "may not use "+c.Space)
 }
 
 type flowRmCmd struct {
-	Store string `arg:"" help:"Directory of the store."`
-	ID    string `arg:"" name:"id" help:"Workflow."`
+	engine.StoreArg
+	ID string `arg:"" name:"id" help:"Workflow."`
 	accountFlag
+	jsonChange
+}
+
+func (flowRmCmd) Help() string {
+	return `    quarry workflow rm store support`
 }
 
 // Run removes a workflow.
 func (c *flowRmCmd) Run(s *session) error {
-	return s.withCatalog(c.Store, true, func(cat *catalog.Catalog) error { return cat.DeleteWorkflow(c.Account, c.ID) })
+	err := s.withCatalog(c.Store, true, func(cat *catalog.Catalog) error { return cat.DeleteWorkflow(c.Account, c.ID) })
+	return c.told(s, err, "workflow", c.ID, "removed")
 }

@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/engine"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/show"
 	"github.com/quarrysearch/quarry/knowledge"
 )
 
 type getCmd struct {
-	Store    string `arg:"" help:"Directory of the store."`
+	engine.StoreArg
 	ID       string `arg:"" name:"id" help:"Base, or ID@N for a frozen generation of it."`
 	Document string `arg:"" help:"Document."`
 
@@ -58,13 +59,13 @@ func (c *getCmd) Run(ctx context.Context, s *session) (err error) {
 		}
 		data, _, err := store.Source(ctx, c.ID, c.Document, version)
 		if err == nil {
-			_, err = s.out.Write(data)
+			_, err = s.Stdout.Write(data)
 		}
 		return err
 	case c.JSON:
-		return s.json(d)
+		return s.JSON(d)
 	}
-	return s.printf("%s", record(&d))
+	return s.Printf("%s", record(&d))
 }
 
 // record is a document's record for reading: what it has, a line each.
@@ -110,7 +111,7 @@ func record(d *knowledge.Document) string {
 }
 
 type expandCmd struct {
-	Store string `arg:"" help:"Directory of the store."`
+	engine.StoreArg
 	ID    string `arg:"" name:"id" help:"Base, or ID@N for a frozen generation of it."`
 	Chunk string `arg:"" help:"Chunk, by its chunk_id."`
 
@@ -151,7 +152,7 @@ func (c *expandCmd) Run(ctx context.Context, s *session) (err error) {
 		return err
 	}
 	if c.JSON {
-		return s.json(p)
+		return s.JSON(p)
 	}
 	page := []int{}
 	if p.Metadata.Page > 0 {
@@ -161,6 +162,6 @@ func (c *expandCmd) Run(ctx context.Context, s *session) (err error) {
 	if p.Truncated {
 		cut = ", cut"
 	}
-	return s.printf("%s%s  %s\n%s\n", show.Bold(show.Line(p.Metadata.Source, 0), s.color), pages(page...),
-		show.Faint(fmt.Sprintf("[bytes %d–%d%s]", p.Start, p.End, cut), s.color), indent(p.Text))
+	return s.Printf("%s%s  %s\n%s\n", show.Bold(show.Line(p.Metadata.Source, 0), s.Color), pages(page...),
+		show.Faint(fmt.Sprintf("[bytes %d–%d%s]", p.Start, p.End, cut), s.Color), indent(p.Text))
 }

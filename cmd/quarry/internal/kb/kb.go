@@ -2,18 +2,16 @@ package kb
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
 	"unicode"
 
 	"github.com/alecthomas/kong"
-	"golang.org/x/term"
 
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/console"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/models"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/show"
 	"github.com/quarrysearch/quarry/knowledge"
@@ -55,45 +53,45 @@ type baseCommands struct {
 
 // AfterApply binds what the commands work with.
 func (c *Commands) AfterApply(k *kong.Context) error {
-	s := &session{out: k.Stdout, errs: k.Stderr, open: c.Open}
+	s := &session{Console: console.New(os.Stdin, k.Stdout, k.Stderr), open: c.Open}
 	if s.open == nil {
 		s.open = OpenEmbedder
 	}
-	s.color = terminal(k.Stdout) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
-	s.progress = terminal(k.Stderr)
 	k.Bind(s)
 	return nil
 }
 
-func terminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
-}
-
 // A session is what a command may use of the process.
 type session struct {
-	out, errs io.Writer
-	color     bool // out shows colors
-	progress  bool // errs shows progress bars
-	open      Opener
+	*console.Console
+	open Opener
 }
 
-// printf writes a result.
-func (s *session) printf(format string, args ...any) error {
-	_, err := fmt.Fprintf(s.out, format, args...)
-	return err
+// jsonAlways is --json of commands whose result is JSON in any case.
+type jsonAlways struct {
+	JSON bool `name:"json" help:"Print JSON, which this command does in any case."`
 }
 
-// notef tells something beside the results.
-func (s *session) notef(format string, args ...any) {
-	_, _ = fmt.Fprintf(s.errs, "quarry: "+format+"\n", args...)
+// A change is what a command did that finds nothing out.
+type change struct {
+	What string `json:"what"` // the kind of thing: space, workflow
+	ID   string `json:"id"`
+	Now  string `json:"now"` // what has become of it
 }
 
-// json writes one value on a line of its own.
-func (s *session) json(v any) error {
-	enc := json.NewEncoder(s.out)
-	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
+func (c change) String() string { return fmt.Sprintf("%s %s: %s", c.What, c.ID, c.Now) }
+
+// jsonChange is --json of commands that change something.
+type jsonChange struct {
+	JSON bool `name:"json" help:"Print {\"what\", \"id\", \"now\"} as JSON."`
+}
+
+// told prints a change once it has happened.
+func (j jsonChange) told(s *session, err error, what, id, now string) error {
+	if err != nil {
+		return err
+	}
+	return s.Result(j.JSON, change{what, show.Line(id, 0), now})
 }
 
 // bases lists the bases of a store that must be there.
@@ -237,14 +235,6 @@ func embeddersOf(infos []knowledge.BaseInfo) []string {
 		out = append(out, b.Embedder)
 	}
 	return out
-}
-
-// count is a number and what it counts.
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // clean keeps lines and tabs of a text, and nothing else that controls a

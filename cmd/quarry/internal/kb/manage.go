@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/console"
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/engine"
 	"github.com/quarrysearch/quarry/storage"
 )
 
 // stateFlags are those of disable and enable.
 type stateFlags struct {
-	Store     string   `arg:"" help:"Directory of the store."`
+	engine.StoreArg
 	ID        string   `arg:"" name:"id" help:"Base."`
 	Documents []string `arg:"" name:"document" help:"Documents."`
 	JSON      bool     `name:"json" help:"Print the result as JSON."`
@@ -63,18 +65,18 @@ func (c *stateFlags) set(ctx context.Context, s *session, on bool, done string) 
 		}
 	}
 	if c.JSON {
-		return s.json(struct {
+		return s.JSON(struct {
 			Base      string `json:"base"`
 			Documents int    `json:"documents"`
 		}{c.ID, len(c.Documents)})
 	}
-	return s.printf("%s: %s %s\n", c.ID, count(len(c.Documents), "document"), done)
+	return s.Printf("%s: %s %s\n", c.ID, console.Count(len(c.Documents), "document"), done)
 }
 
 type pruneCmd struct {
-	Store string `arg:"" help:"Directory of the store."`
-	ID    string `arg:"" name:"id" optional:"" help:"Base; default all."`
-	JSON  bool   `name:"json" help:"Print a result a base, as JSON."`
+	engine.StoreArg
+	ID   string `arg:"" name:"id" optional:"" help:"Base; default all."`
+	JSON bool   `name:"json" help:"Print a result a base, as JSON."`
 }
 
 func (pruneCmd) Help() string {
@@ -100,12 +102,12 @@ func (c *pruneCmd) Run(ctx context.Context, s *session) (err error) {
 	for _, b := range infos {
 		n, err := store.Prune(ctx, b.ID)
 		if err == nil && c.JSON {
-			err = s.json(struct {
+			err = s.JSON(struct {
 				Base    string `json:"base"`
 				Removed int    `json:"removed"`
 			}{b.ID, n})
 		} else if err == nil {
-			err = s.printf("%s: %s removed\n", b.ID, count(n, "stored file"))
+			err = s.Printf("%s: %s removed\n", b.ID, console.Count(n, "stored file"))
 		}
 		if err != nil {
 			return err
@@ -115,11 +117,11 @@ func (c *pruneCmd) Run(ctx context.Context, s *session) (err error) {
 }
 
 type freezeCmd struct {
-	Store string `arg:"" help:"Directory of the store."`
-	ID    string `arg:"" name:"id" help:"Base."`
-	Drop  int    `placeholder:"N" help:"Remove generation N instead."`
-	List  bool   `help:"List the generations instead."`
-	JSON  bool   `name:"json" help:"Print a generation a line, as JSON."`
+	engine.StoreArg
+	ID   string `arg:"" name:"id" help:"Base."`
+	Drop int    `placeholder:"N" help:"Remove generation N instead."`
+	List bool   `help:"List the generations instead."`
+	JSON bool   `name:"json" help:"Print a generation a line, as JSON."`
 }
 
 func (freezeCmd) Help() string {
@@ -156,7 +158,7 @@ func (c *freezeCmd) Run(ctx context.Context, s *session) (err error) {
 		if err := store.DropGeneration(ctx, c.ID, c.Drop); err != nil || c.JSON {
 			return err
 		}
-		return s.printf("%s@%d: removed\n", c.ID, c.Drop)
+		return s.Printf("%s@%d: removed\n", c.ID, c.Drop)
 	}
 	list, err := store.Generations(ctx, c.ID)
 	if !c.List && err == nil {
@@ -168,9 +170,9 @@ func (c *freezeCmd) Run(ctx context.Context, s *session) (err error) {
 	}
 	for _, g := range list {
 		if c.JSON {
-			err = s.json(g)
+			err = s.JSON(g)
 		} else {
-			err = s.printf("%s: %s, %s, made %s\n", g.Reference(), count(g.Documents, "document"), count(g.Chunks, "chunk"), g.Created.Format("2006-01-02 15:04"))
+			err = s.Printf("%s: %s, %s, made %s\n", g.Reference(), console.Count(g.Documents, "document"), console.Count(g.Chunks, "chunk"), g.Created.Format("2006-01-02 15:04"))
 		}
 		if err != nil {
 			return err

@@ -3,6 +3,7 @@ package kb
 import (
 	"fmt"
 
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/engine"
 	"github.com/quarrysearch/quarry/knowledge/catalog"
 )
 
@@ -13,12 +14,15 @@ type profileCommands struct {
 }
 
 type profileShowCmd struct {
-	Store string `arg:"" help:"Directory of the store."`
+	engine.StoreArg
 	Space string `arg:"" help:"Space."`
+	jsonAlways
 }
 
 func (profileShowCmd) Help() string {
-	return `Prints one JSON object: {"space", "draft", "published"}, each profile {"revision", "defaultMode", "topK", "scoreThreshold": {"enabled", "stage", "value"}, "rerank": {"enabled", "model"}, "degrade"}.`
+	return `Prints one JSON object: {"space", "draft", "published"}, each profile {"revision", "defaultMode", "topK", "scoreThreshold": {"enabled", "stage", "value"}, "rerank": {"enabled", "model"}, "degrade"}.
+
+    quarry profile show store docs`
 }
 
 // Run shows.
@@ -36,12 +40,12 @@ func (c *profileShowCmd) Run(s *session) error {
 		if sp.Published != nil {
 			out.Published = &sp.Published.Profile
 		}
-		return s.json(out)
+		return s.JSON(out)
 	})
 }
 
 type profileSetCmd struct {
-	Store string `arg:"" help:"Directory of the store."`
+	engine.StoreArg
 	Space string `arg:"" help:"Space."`
 
 	Mode      string    `enum:",fast,deep,research" default:"" placeholder:"MODE" help:"Default mode: fast, deep, research."`
@@ -52,6 +56,7 @@ type profileSetCmd struct {
 	Degrade   *[]string `placeholder:"PART" help:"What may fail with a flag: dense, fts, rerank; none: nothing may."`
 	Revision  int       `placeholder:"N" help:"Revision of the draft that you saw: another one now is an error. Default the one that is there."`
 	accountFlag
+	jsonAlways
 }
 
 func (profileSetCmd) Help() string {
@@ -78,7 +83,7 @@ func (c *profileSetCmd) Run(s *session) error {
 		if sp, err = cat.UpdateDraft(c.Account, c.Space, p, c.Revision); err != nil {
 			return err
 		}
-		return s.json(sp.Draft)
+		return s.JSON(sp.Draft)
 	})
 }
 

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/console"
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/engine"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/show"
 	"github.com/quarrysearch/quarry/index"
 	"github.com/quarrysearch/quarry/index/filter"
@@ -17,7 +19,7 @@ import (
 )
 
 type searchCmd struct {
-	Store string   `arg:"" help:"Directory of the store."`
+	engine.StoreArg
 	Query []string `arg:"" help:"What to look for; never read as a syntax."`
 
 	Base     []string `short:"b" placeholder:"ID" help:"Bases to search, or ID@N for generations; default all bases."`
@@ -112,7 +114,7 @@ func (c *searchCmd) Run(ctx context.Context, s *session) (err error) {
 		out.Context = &assembled
 	}
 	if c.JSON {
-		return s.json(out)
+		return s.JSON(out)
 	}
 	return c.print(s, out)
 }
@@ -164,20 +166,20 @@ func (c *searchCmd) print(s *session, a answer) error {
 		fmt.Fprintf(&b, "%d tokens%s; ", a.Context.Tokens, cut)
 	} else {
 		for i := range a.Items {
-			item(&b, i+1, &a.Items[i], s.color, c.Full)
+			item(&b, i+1, &a.Items[i], s.Color, c.Full)
 		}
 	}
 	for _, f := range a.Flags {
-		s.notef("degraded: %s", show.Line(f, 0))
+		s.Notef("degraded: %s", show.Line(f, 0))
 	}
 	for _, e := range a.Errors {
-		s.notef("%s: %s", e.Base, show.Line(e.Message, 0))
+		s.Notef("%s: %s", e.Base, show.Line(e.Message, 0))
 	}
 	for _, n := range a.Notes {
-		s.notef("note: %s", show.Line(n, 0))
+		s.Notef("note: %s", show.Line(n, 0))
 	}
-	fmt.Fprintf(&b, "%s of %s, %s, %s\n", count(len(a.Items), "passage"), count(len(a.Bases), "base"), modes(a.Response), a.Elapsed.Round(10*time.Microsecond))
-	return s.printf("%s", b.String())
+	fmt.Fprintf(&b, "%s of %s, %s, %s\n", console.Count(len(a.Items), "passage"), console.Count(len(a.Bases), "base"), modes(a.Response), a.Elapsed.Round(10*time.Microsecond))
+	return s.Printf("%s", b.String())
 }
 
 // modes are how the bases were searched: one without a model by keyword.

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/console"
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/engine"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/models"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/show"
 	"github.com/quarrysearch/quarry/knowledge/catalog"
@@ -81,8 +83,8 @@ func (r *resources) spaces(ctx context.Context, dir string, write bool, o *space
 }
 
 type spaceCreateCmd struct {
-	Store string `arg:"" help:"Directory of the store."`
-	ID    string `arg:"" name:"id" help:"Id of the space."`
+	engine.StoreArg
+	ID string `arg:"" name:"id" help:"Id of the space."`
 
 	Base      string `placeholder:"ID" help:"Knowledge base behind it; default the space's id."`
 	Name      string `placeholder:"TEXT" help:"Name shown to people; default the id."`
@@ -122,9 +124,9 @@ func (c *spaceCreateCmd) Run(ctx context.Context, s *session) (err error) {
 		return err
 	}
 	if c.JSON {
-		return s.json(sp)
+		return s.JSON(sp)
 	}
-	return s.printf("%s: made on the base %s, not yet published\n", sp.ID, sp.Base)
+	return s.Printf("%s: made on the base %s, not yet published\n", sp.ID, sp.Base)
 }
 
 // ensureAlone makes a workspace that is not there, and in the default one an
@@ -149,9 +151,14 @@ func ensureAlone(c *catalog.Catalog, workspace string) error {
 }
 
 type spaceListCmd struct {
-	Store     string `arg:"" help:"Directory of the store."`
+	engine.StoreArg
 	Workspace string `placeholder:"ID" help:"Only spaces of this workspace; default all."`
 	JSON      bool   `name:"json" help:"Print a space a line, as JSON."`
+}
+
+func (spaceListCmd) Help() string {
+	return `    quarry space list store
+    quarry space list store --json`
 }
 
 // Run lists spaces.
@@ -177,7 +184,7 @@ func (c *spaceListCmd) Run(_ context.Context, s *session) (err error) {
 		}
 		for _, sp := range spaces {
 			if c.JSON {
-				if err := s.json(sp); err != nil {
+				if err := s.JSON(sp); err != nil {
 					return err
 				}
 				continue
@@ -188,7 +195,7 @@ func (c *spaceListCmd) Run(_ context.Context, s *session) (err error) {
 	if c.JSON {
 		return nil
 	}
-	return s.printf("%s", show.Table(rows, []bool{false, false, false, false, true, true, false, true}))
+	return s.Printf("%s", show.Table(rows, []bool{false, false, false, false, true, true, false, true}))
 }
 
 func spaceRow(sp *catalog.Space) []string {
@@ -205,11 +212,16 @@ func spaceRow(sp *catalog.Space) []string {
 }
 
 type spaceShowCmd struct {
-	Store string `arg:"" help:"Directory of the store."`
-	ID    string `arg:"" name:"id" help:"Space."`
+	engine.StoreArg
+	ID string `arg:"" name:"id" help:"Space."`
+	jsonAlways
 }
 
-func (spaceShowCmd) Help() string { return `Prints one JSON object.` }
+func (spaceShowCmd) Help() string {
+	return `Prints one JSON object.
+
+    quarry space show store docs`
+}
 
 // Run shows a space.
 func (c *spaceShowCmd) Run(_ context.Context, s *session) error {
@@ -218,7 +230,7 @@ func (c *spaceShowCmd) Run(_ context.Context, s *session) error {
 		if err != nil {
 			return err
 		}
-		return s.json(sp)
+		return s.JSON(sp)
 	})
 }
 
@@ -234,7 +246,7 @@ func (s *session) withCatalog(store string, write bool, f func(*catalog.Catalog)
 }
 
 type spacePublishCmd struct {
-	Store    string `arg:"" help:"Directory of the store."`
+	engine.StoreArg
 	ID       string `arg:"" name:"id" help:"Space."`
 	Revision int    `placeholder:"N" help:"Revision of the draft profile that you saw: another one now is an error. Default the one that is there."`
 	accountFlag
@@ -242,7 +254,9 @@ type spacePublishCmd struct {
 }
 
 func (spacePublishCmd) Help() string {
-	return `Freezes the base as it is (hard links, no copy) and names it with the draft profile in one step: runs see the old publication or the new one. Runs under way end on what they began with.`
+	return `Freezes the base as it is (hard links, no copy) and names it with the draft profile in one step: runs see the old publication or the new one. Runs under way end on what they began with.
+
+    quarry space publish store docs`
 }
 
 // Run publishes.
@@ -265,50 +279,69 @@ func (c *spacePublishCmd) Run(ctx context.Context, s *session) (err error) {
 		return err
 	}
 	if c.JSON {
-		return s.json(p)
+		return s.JSON(p)
 	}
-	return s.printf("%s: publication %d, generation %d of its base, profile revision %d\n", c.ID, p.Revision, p.Generation, p.Profile.Revision)
+	return s.Printf("%s: publication %d, generation %d of its base, profile revision %d\n", c.ID, p.Revision, p.Generation, p.Profile.Revision)
 }
 
 // activation switches a space on or off.
 type activation struct {
-	Store string `arg:"" help:"Directory of the store."`
-	ID    string `arg:"" name:"id" help:"Space."`
+	engine.StoreArg
+	ID string `arg:"" name:"id" help:"Space."`
 	accountFlag
+	jsonChange
 }
 
 func (a *activation) run(s *session, active bool) error {
-	return s.withCatalog(a.Store, true, func(cat *catalog.Catalog) error { return cat.SetActive(a.Account, a.ID, active) })
+	err := s.withCatalog(a.Store, true, func(cat *catalog.Catalog) error { return cat.SetActive(a.Account, a.ID, active) })
+	return a.told(s, err, "space", a.ID, map[bool]string{true: "active", false: "inactive"}[active])
 }
 
 type activateCmd struct{ activation }
+
+func (activateCmd) Help() string {
+	return `    quarry space activate store docs`
+}
 
 // Run switches on.
 func (c *activateCmd) Run(s *session) error { return c.run(s, true) }
 
 type deactivateCmd struct{ activation }
 
+func (deactivateCmd) Help() string {
+	return `Runs under way end on what they began with; the next ones fail.
+
+    quarry space deactivate store docs`
+}
+
 // Run switches off.
 func (c *deactivateCmd) Run(s *session) error { return c.run(s, false) }
 
 type spaceRmCmd struct {
-	Store string `arg:"" help:"Directory of the store."`
-	ID    string `arg:"" name:"id" help:"Space."`
+	engine.StoreArg
+	ID string `arg:"" name:"id" help:"Space."`
 	accountFlag
+	jsonChange
+}
+
+func (spaceRmCmd) Help() string {
+	return `    quarry space rm store docs`
 }
 
 // Run removes a space.
 func (c *spaceRmCmd) Run(s *session) error {
-	return s.withCatalog(c.Store, true, func(cat *catalog.Catalog) error { return cat.DeleteSpace(c.Account, c.ID) })
+	err := s.withCatalog(c.Store, true, func(cat *catalog.Catalog) error { return cat.DeleteSpace(c.Account, c.ID) })
+	return c.told(s, err, "space", c.ID, "removed")
 }
 
 type grantCmd struct {
-	Store      string `arg:"" help:"Directory of the store."`
+	engine.StoreArg
 	ID         string `arg:"" name:"id" help:"Space, or * for all of the account's workspace."`
 	To         string `arg:"" help:"Account, made when it does not exist."`
 	Permission string `arg:"" enum:"use,edit,publish,admin,none" help:"use, edit, publish, admin (each includes those before), or none."`
 	Workspace  string `default:"default" placeholder:"ID" help:"Workspace of an account that is made."`
 	accountFlag
+	jsonChange
 }
 
 func (grantCmd) Help() string {
@@ -320,7 +353,7 @@ func (grantCmd) Help() string {
 
 // Run grants.
 func (c *grantCmd) Run(s *session) error {
-	return s.withCatalog(c.Store, true, func(cat *catalog.Catalog) error {
+	err := s.withCatalog(c.Store, true, func(cat *catalog.Catalog) error {
 		if c.Permission == "none" {
 			return cat.RevokeGrant(c.Account, c.To, c.ID)
 		}
@@ -333,10 +366,11 @@ func (c *grantCmd) Run(s *session) error {
 		}
 		return cat.Grant(c.Account, c.To, catalog.Grant{Space: c.ID, Permission: catalog.Permission(c.Permission)})
 	})
+	return c.told(s, err, "space", c.ID, c.To+": "+c.Permission)
 }
 
 type evidenceCmd struct {
-	Store string   `arg:"" help:"Directory of the store."`
+	engine.StoreArg
 	Query []string `arg:"" help:"The question."`
 
 	Space    []string `short:"s" required:"" placeholder:"ID" help:"Published spaces, 1 to 10, in the order that decides ties."`
@@ -347,6 +381,7 @@ type evidenceCmd struct {
 	Rerank   string   `default:"late" placeholder:"NAME" help:"What profiles get that name the model cross-encoder: late, none, or a service as in kb search --rerank."`
 	NoVerify bool     `help:"Do not check each piece against its source."`
 	accountFlag
+	jsonAlways
 }
 
 func (evidenceCmd) Help() string {
@@ -400,20 +435,23 @@ func (c *evidenceCmd) Run(ctx context.Context, s *session) (err error) {
 	if err != nil {
 		return err
 	}
-	return s.json(r)
+	return s.JSON(r)
 }
 
 // crossEncoder is the reranker that profiles name when they have no other.
 const crossEncoder = "cross-encoder"
 
 type verifyCmd struct {
-	Store string `arg:"" help:"Directory of the store."`
-	File  string `arg:"" optional:"" default:"-" help:"JSON as space search or a run prints it; - is standard input."`
-	JSON  bool   `name:"json" help:"Print the counts as JSON."`
+	engine.StoreArg
+	File string `arg:"" optional:"" default:"-" help:"JSON as space search or a run prints it; - is standard input."`
+	JSON bool   `name:"json" help:"Print the counts as JSON."`
 }
 
 func (verifyCmd) Help() string {
-	return `For each piece: the version of the document that it cites is kept, the source bytes have the hash cited, and hold the content at the offsets cited.`
+	return `For each piece: the version of the document that it cites is kept, the source bytes have the hash cited, and hold the content at the offsets cited.
+
+    quarry space search store refund --space docs | quarry space verify store
+    quarry space verify store evidence.json`
 }
 
 // Run verifies.
@@ -453,12 +491,12 @@ func (c *verifyCmd) Run(ctx context.Context, s *session) (err error) {
 		}
 	}
 	if c.JSON {
-		err = s.json(out)
+		err = s.JSON(out)
 	} else {
 		for _, p := range out.Problems {
-			s.notef("%s", p)
+			s.Notef("%s", p)
 		}
-		err = s.printf("%s of %d hold\n", count(out.Checked-len(out.Problems), "piece"), out.Checked)
+		err = s.Printf("%s of %d hold\n", console.Count(out.Checked-len(out.Problems), "piece"), out.Checked)
 	}
 	if err == nil && len(out.Problems) > 0 {
 		err = fmt.Errorf("evidence that does not hold: %d of %d", len(out.Problems), out.Checked)
@@ -467,11 +505,16 @@ func (c *verifyCmd) Run(ctx context.Context, s *session) (err error) {
 }
 
 type auditCmd struct {
-	Store string `arg:"" help:"Directory of the store."`
+	engine.StoreArg
 	After uint64 `placeholder:"N" help:"Only entries with a greater number."`
+	jsonAlways
 }
 
-func (auditCmd) Help() string { return `Prints a change a line, as JSON, oldest first.` }
+func (auditCmd) Help() string {
+	return `Prints a change a line, as JSON, oldest first.
+
+    quarry space audit store --after 100`
+}
 
 // Run lists the audit trail.
 func (c *auditCmd) Run(ctx context.Context, s *session) error {
@@ -482,7 +525,7 @@ func (c *auditCmd) Run(ctx context.Context, s *session) error {
 				return err
 			}
 			for _, e := range entries {
-				if err := s.json(e); err != nil {
+				if err := s.JSON(e); err != nil {
 					return err
 				}
 				after = e.Seq

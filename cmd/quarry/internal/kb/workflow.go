@@ -30,6 +30,7 @@ type runCmd struct {
 	models.Flags
 	Reranker string `default:"late" placeholder:"NAME" help:"What the model cross-encoder stands for: late, none, or a service as in kb search --rerank."`
 	Trace    bool   `help:"Add the trace of the nodes to the result, and tell on stderr what runs."`
+	jsonAlways
 }
 
 func (runCmd) Help() string {
@@ -88,9 +89,9 @@ func (c *runCmd) Run(ctx context.Context, s *session) (err error) {
 	}
 	r, err := w.Run(ctx, env, input)
 	if c.Trace {
-		return errors.Join(s.json(r), err)
+		return errors.Join(s.JSON(r), err)
 	}
-	return errors.Join(s.json(outcome{r.Outputs, r.Error}), err)
+	return errors.Join(s.JSON(outcome{r.Outputs, r.Error}), err)
 }
 
 // environment opens what the nodes of the workflow need, and leaves out what
@@ -133,7 +134,7 @@ func (c *runCmd) environment(ctx context.Context, s *session, open *resources, t
 	if c.Trace {
 		env.OnEvent = func(e workflow.Event) {
 			if e.Kind == workflow.EventRun {
-				s.notef("run %s (%s)", e.Node, e.Type)
+				s.Notef("run %s (%s)", e.Node, e.Type)
 			}
 		}
 	}

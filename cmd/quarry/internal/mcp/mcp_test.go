@@ -167,7 +167,7 @@ func TestReading(t *testing.T) {
 		name string
 		run  func(*testing.T, *sdk.ClientSession)
 	}{
-		{"Search", searchesCollections}, {"G09MarkerIsSource", markerIsSource}, {"SizesAreCapped", sizesAreCapped}, {"List", lists}, {"Get", getsPassages},
+		{"Search", searchesCollections}, {"Groups", groups}, {"G09MarkerIsSource", markerIsSource}, {"SizesAreCapped", sizesAreCapped}, {"List", lists}, {"Get", getsPassages},
 		{"Stats", counts}, {"Explain", explains}, {"ReadOnlyByDefault", readOnlyByDefault}, {"ErrorsSayWhatToDo", errorsSayWhatToDo},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(t, cs) })

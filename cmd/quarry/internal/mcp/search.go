@@ -27,7 +27,9 @@ type question struct {
 
 type searchIn struct {
 	question
-	MaxChars int `json:"max_chars,omitempty" jsonschema:"bound on the text of the result in characters, default 12000"`
+	Group     string `json:"group,omitempty" jsonschema:"metadata field of a collection: the best documents of each of its values, k values in all; stats tells the fields"`
+	GroupSize int    `json:"group_size,omitempty" jsonschema:"with group: documents of each value, default 3"`
+	MaxChars  int    `json:"max_chars,omitempty" jsonschema:"bound on the text of the result in characters, default 12000"`
 }
 
 // A foundSource is what the marker [n] stands for.
@@ -50,6 +52,7 @@ type foundHit struct {
 	Keyword   *index.Leg      `json:"keyword,omitempty"`
 	Vector    *index.Leg      `json:"vector,omitempty"`
 	Text      string          `json:"text"`
+	Group     any             `json:"group,omitempty"` // value of the field that was asked for
 	// Of a knowledge base.
 	Chunk       string   `json:"chunk,omitempty"`
 	Page        int      `json:"page,omitempty"`
@@ -85,6 +88,9 @@ func search(ctx context.Context, r *registry.Registry, in *searchIn) (*searchOut
 	}
 	if in.Collection != "" {
 		return searchCollection(ctx, r, in)
+	}
+	if in.Group != "" {
+		return nil, storage.Invalidf("group: passages of knowledge bases are not grouped; give a collection")
 	}
 	return searchBases(ctx, r, in)
 }
@@ -200,37 +206,74 @@ func searchCollection(ctx context.Context, r *registry.Registry, in *searchIn) (
 		return nil, err
 	}
 	defer a.c.Release()
+	if in.Group != "" {
+		a.q.Group = &index.GroupRequest{Field: in.Group, Size: in.GroupSize}
+	}
 	res, err := a.c.Index().Search(ctx, a.q)
 	if err != nil {
 		return nil, err
 	}
 	out := &searchOut{Mode: a.mode, Sources: []foundSource{}, Hits: []foundHit{}, Total: res.Total, Notes: append(a.notes, res.Notes...)}
+	list := flat(res)
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s of %d for %q in collection %s (%s)\n", plural(len(res.Hits), "hit"), res.Total, in.Query, in.Collection, a.mode)
+	fmt.Fprintf(&b, "%s of %d for %q in collection %s (%s)\n", plural(len(list), "hit"), res.Total, in.Query, in.Collection, a.mode)
 	left := in.MaxChars
-	for i := range res.Hits {
-		h := &res.Hits[i]
+	for i, h := range list {
 		most := min(maxSnippet, left)
 		if most < 80 {
 			out.Truncated = true
-			out.Notes = append(out.Notes, fmt.Sprintf("%d more hits did not fit in max_chars %d: ask for fewer, or for more characters", len(res.Hits)-i, in.MaxChars))
+			out.Notes = append(out.Notes, fmt.Sprintf("%d more hits did not fit in max_chars %d: ask for fewer, or for more characters", len(list)-i, in.MaxChars))
 			break
 		}
-		text := snippet(h, a.texts, most)
-		meta, shortened := brief(h.Fields, func(name string) bool { return slices.Contains(a.texts, name) })
-		if shortened > 0 {
-			out.Truncated = true
+		if h.first {
+			fmt.Fprintf(&b, "\n%s %s:\n", show.Line(in.Group, 60), show.Value(h.group, 100))
 		}
-		n := i + 1
-		title := titleOf(h, a.title)
-		out.Sources = append(out.Sources, foundSource{N: n, Collection: in.Collection, ID: h.ID, Title: title})
-		out.Hits = append(out.Hits, foundHit{N: n, Score: h.Score, ScoreKind: h.Kind, Keyword: h.Keyword, Vector: h.Vector, Text: text, Meta: meta})
-		line := fmt.Sprintf("\n[%d] %s\nid %s, score %.3f%s\n%s\n", n, show.Line(firstOf(title, h.ID), 200), show.Line(h.ID, 0), h.Score, metaLine(meta), text)
-		left -= len([]rune(line)) + jsonSize(meta)
+		line := out.add(a, in.Collection, h, most)
+		left -= len([]rune(line)) + jsonSize(out.Hits[i].Meta)
 		b.WriteString(line)
 	}
 	out.said = finish(&b, out.Notes)
 	return out, nil
+}
+
+// A rankedHit is one of a flat list, with the value of its group, if there are
+// groups.
+type rankedHit struct {
+	*index.Hit
+	group any
+	first bool // of its group
+}
+
+func flat(res *index.Results) []rankedHit {
+	out := make([]rankedHit, 0, len(res.Hits))
+	for i := range res.Hits {
+		out = append(out, rankedHit{Hit: &res.Hits[i]})
+	}
+	for i := range res.Groups {
+		g := &res.Groups[i]
+		for j := range g.Hits {
+			out = append(out, rankedHit{&g.Hits[j], g.Value, j == 0})
+		}
+	}
+	return out
+}
+
+// add adds a hit, with at most so many characters of its texts, and tells it for
+// reading.
+func (o *searchOut) add(a *asked, collection string, h rankedHit, most int) string {
+	text := snippet(h.Hit, a.texts, most)
+	meta, shortened := brief(h.Fields, func(name string) bool { return slices.Contains(a.texts, name) })
+	if shortened > 0 {
+		o.Truncated = true
+	}
+	title := titleOf(h.Hit, a.title)
+	n := 1 + slices.IndexFunc(o.Sources, func(s foundSource) bool { return s.ID == h.ID })
+	if n == 0 { // a document with several values stands in several groups
+		n = len(o.Sources) + 1
+		o.Sources = append(o.Sources, foundSource{N: n, Collection: collection, ID: h.ID, Title: title})
+	}
+	o.Hits = append(o.Hits, foundHit{N: n, Score: h.Score, ScoreKind: h.Kind, Keyword: h.Keyword, Vector: h.Vector, Text: text, Group: h.group, Meta: meta})
+	return fmt.Sprintf("\n[%d] %s\nid %s, score %.3f%s\n%s\n", n, show.Line(firstOf(title, h.ID), 200), show.Line(h.ID, 0), h.Score, metaLine(meta), text)
 }
 
 // finish puts the notes under a text.

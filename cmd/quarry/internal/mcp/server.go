@@ -95,6 +95,7 @@ func (s *server) addAsking() error {
 			annotations: reading("Search"), refine: func(in *jsonschema.Schema) {
 				refine(in)
 				limits(in, "k", 1, maxK)
+				limits(in, "group_size", 1, maxK)
 				limits(in, "max_chars", minChars, maxChars)
 			}}, search),
 		add(s, spec{name: "explain", title: "Explain", description: "Tells how a document's score for a query came about, or where the document was lost.",

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/console"
 	"github.com/quarrysearch/quarry/knowledge/embed"
 	"github.com/quarrysearch/quarry/knowledge/embed/bgesmall"
 	"github.com/quarrysearch/quarry/knowledge/embed/cache"
@@ -76,6 +77,29 @@ func (s Source) service() (p service.Provider, name string, ok bool) {
 	}
 	p, err := service.ParseProvider(provider)
 	return p, name, err == nil
+}
+
+// Open opens the embedder of the flags, or the one of the given name where they
+// name none, behind a cache if there is a directory for it.
+func (f Flags) Open(ctx context.Context, otherwise, cacheDir string) (*Model, error) {
+	if f.Embed == "" {
+		f.Embed = otherwise
+	}
+	source, err := f.Source()
+	if err != nil {
+		return nil, console.UsageError{Err: err}
+	}
+	m, err := Open(ctx, source, 0)
+	if err != nil {
+		return nil, fmt.Errorf("--embed %s: %w", f.Embed, err)
+	}
+	if cacheDir == "" {
+		return m, nil
+	}
+	if err := m.Cache(cacheDir, 0); err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	return m, nil
 }
 
 // A Model is an open embedder.
@@ -198,6 +222,15 @@ func (m *Model) Notes() []string {
 		return nil
 	}
 	return m.cache.Notes()
+}
+
+// CloseNoting is Close, with notef told first what the cache could not do: that
+// is no failure.
+func (m *Model) CloseNoting(notef func(format string, args ...any)) error {
+	for _, note := range m.Notes() {
+		notef("embeddings: %s", note)
+	}
+	return m.Close()
 }
 
 // Close closes the cache, then the embedder.

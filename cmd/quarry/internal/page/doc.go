@@ -22,7 +22,8 @@
 //	static/index.html    the frame: header, place of the view, dialogs
 //	static/app.js        start, routing, keyboard, theme
 //	static/state.js      URL ⇄ state
-//	static/api.js        the HTTP API; the only file that knows its shapes
+//	static/api.js        the HTTP API; with space.js, the only file that knows its shapes
+//	static/space.js      spaces: evidence, and what it cites in its source
 //	static/dom.js        elements, numbers, times, byte offsets
 //	static/settings.js   the form of one settings object: mode, filter, options
 //	static/search.js     view: search, facets, timing, why a document is missing

@@ -230,10 +230,7 @@ func CountMatches(ix *index.Index, ids []string, f filter.Filter) (int, error) {
 // storage.ErrNotFound when there is none of that name, storage.ErrInvalid when
 // the name is none.
 func (r *Registry) Get(ctx context.Context, name string) (*Collection, error) {
-	dir, err := r.place("collection", name, collectionsName)
-	if err != nil {
-		return nil, err
-	}
+	dir := "" // looked at only when there is something to open
 	for {
 		r.mu.Lock()
 		if r.closed {
@@ -248,6 +245,14 @@ func (r *Registry) Get(ctx context.Context, name string) (*Collection, error) {
 			case <-ctx.Done():
 				return nil, ctx.Err()
 			}
+		}
+		if r.open[name] == nil && dir == "" {
+			r.mu.Unlock()
+			var err error
+			if dir, err = r.place("collection", name, collectionsName); err != nil {
+				return nil, err
+			}
+			continue
 		}
 		c := r.take(name, dir)
 		r.mu.Unlock()

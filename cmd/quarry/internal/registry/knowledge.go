@@ -17,9 +17,8 @@ import (
 )
 
 // Knowledge is the store of knowledge bases, opened at its first use with the
-// embedders that its bases name and those of Options.Models. It is the
-// registry's to close. One that cannot be opened then is tried again when it is
-// needed.
+// embedders that its bases name and those of Options.Models, each of which is
+// opened when it is needed. It is the registry's to close.
 func (r *Registry) Knowledge(ctx context.Context) (*knowledge.Store, error) {
 	return r.store.do(ctx, struct{}{}, r.openStore)
 }
@@ -42,10 +41,10 @@ func (r *Registry) openStore(ctx context.Context) (*knowledge.Store, error) {
 	}
 	embedders := make(map[string]embed.Embedder, len(names))
 	for name := range names {
-		e, err := r.embedder(ctx, name)
-		if err != nil {
+		if _, err := sourceOf(name); err != nil {
 			return nil, errors.Join(err, closeCache(c))
 		}
+		var e embed.Embedder = &lateEmbedder{r, name}
 		if c != nil {
 			e = c.Wrap(e)
 		}
@@ -95,21 +94,6 @@ func (r *Registry) embedderNames(ctx context.Context, dir string) (map[string]bo
 	return names, errors.Join(err, s.Close())
 }
 
-// embedder is the model of a base's embedder name; one that cannot be opened
-// now is opened when it is needed.
-func (r *Registry) embedder(ctx context.Context, name string) (embed.Embedder, error) {
-	s, err := sourceOf(name)
-	if err != nil {
-		return nil, err
-	}
-	m, err := r.model(ctx, s, 0)
-	if err != nil {
-		r.log.Warn("model cannot be opened now", "model", name, "error", err)
-		return &lateEmbedder{r: r, name: name}, nil
-	}
-	return m.Embedder, nil
-}
-
 // CreateBase makes an empty knowledge base whose vectors are made by a model,
 // a name of Models; empty: it is searched by keyword only. o.Embedder is set by
 // it; nil o is all defaults.
@@ -143,8 +127,8 @@ func (r *Registry) CreateBase(ctx context.Context, id, model string, o *knowledg
 }
 
 // Environment is what the nodes of workflows use here: the store, the reranker
-// as workflow.DefaultRerankModel, e5, and Options.Chat. What cannot be opened
-// is left out: a node that needs it says so.
+// as workflow.DefaultRerankModel, e5, and Options.Chat. Models are opened by the
+// node that needs them; a store that is not there is left out.
 func (r *Registry) Environment(ctx context.Context) (*workflow.Environment, error) {
 	env := &workflow.Environment{Chat: r.o.Chat}
 	store, err := r.Knowledge(ctx)
@@ -154,16 +138,8 @@ func (r *Registry) Environment(ctx context.Context) (*workflow.Environment, erro
 	case !errors.Is(err, storage.ErrNotFound):
 		return nil, err
 	}
-	m, err := r.model(ctx, r.o.Models[models.E5], 0)
-	if err != nil {
-		return nil, err
-	}
-	env.Embedder = m.Embedder
-	rr, err := r.Reranker(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if rr != nil {
+	env.Embedder = &lateEmbedder{r, models.E5}
+	if rr := r.Reranker(); rr != nil {
 		env.Rerankers = map[string]rerank.Reranker{workflow.DefaultRerankModel: rr}
 	}
 	return env, nil

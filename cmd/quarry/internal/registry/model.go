@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -95,28 +96,44 @@ func sourceOf(name string) (models.Source, error) {
 	return s, nil
 }
 
-// A late embedder opens its model when it is needed: the one of a base that was
-// not to be had when the store was opened.
+// A lateEmbedder opens its model when it is needed: weights take memory, and a
+// service has to be asked. Whoever made the store need not use all models.
 type lateEmbedder struct {
 	r    *Registry
 	name string
 }
 
-func (l *lateEmbedder) Identity() embed.Identity {
-	if s, err := sourceOf(l.name); err == nil {
-		if m, ok := l.r.models.get(s); ok {
-			return m.Identity()
-		}
-	}
-	return embed.Identity{Name: l.name}
-}
-
-func (l *lateEmbedder) Embed(ctx context.Context, kind embed.Kind, texts []string) (embed.Result, error) {
+func (l *lateEmbedder) model(ctx context.Context) (*models.Model, error) {
 	s, err := sourceOf(l.name)
 	if err != nil {
-		return embed.Result{}, err
+		return nil, err
 	}
-	m, err := l.r.model(ctx, s, 0)
+	return l.r.model(ctx, s, 0)
+}
+
+// Identity opens the model. One that cannot be opened now has a name only, and
+// Embed tells why.
+func (l *lateEmbedder) Identity() embed.Identity {
+	m, err := l.model(context.Background())
+	if err != nil {
+		l.r.log.Warn("model cannot be opened now", "model", l.name, "error", err)
+		return embed.Identity{Name: l.name}
+	}
+	return m.Identity()
+}
+
+// Unwrap opens the model, for its tokenizer; nil when it cannot be opened now.
+func (l *lateEmbedder) Unwrap() embed.Embedder {
+	m, err := l.model(context.Background())
+	if err != nil {
+		return nil
+	}
+	return m.Embedder
+}
+
+// Embed opens the model and embeds.
+func (l *lateEmbedder) Embed(ctx context.Context, kind embed.Kind, texts []string) (embed.Result, error) {
+	m, err := l.model(ctx)
 	if err != nil {
 		return embed.Result{}, err
 	}
@@ -137,13 +154,34 @@ func checkReranker(name string) error {
 	return nil
 }
 
-// Reranker is the reranker of the program, opened at first use; nil when it is
-// to have none. Its name in workflows is workflow.DefaultRerankModel.
-func (r *Registry) Reranker(ctx context.Context) (rerank.Reranker, error) {
+// Reranker is the reranker of the program, nil when it is to have none. It is
+// opened when it is first used. Its name in workflows is
+// workflow.DefaultRerankModel.
+func (r *Registry) Reranker() rerank.Reranker {
 	if r.o.Reranker == models.None {
-		return nil, nil
+		return nil
 	}
-	return r.reranker.do(ctx, struct{}{}, r.openReranker)
+	return &lateOpened{r}
+}
+
+// lateOpened is the reranker, opened when it is needed.
+type lateOpened struct{ r *Registry }
+
+// Rerank opens the reranker and asks it.
+func (l *lateOpened) Rerank(ctx context.Context, query string, passages []string, topN int) ([]rerank.Scored, error) {
+	rr, err := l.r.reranker.do(ctx, struct{}{}, l.r.openReranker)
+	if err != nil {
+		return nil, err
+	}
+	return rr.Rerank(ctx, query, passages, topN)
+}
+
+// Name is that of the reranker, or of the option while it is not open.
+func (l *lateOpened) Name() string {
+	if rr, ok := l.r.reranker.get(struct{}{}); ok {
+		return rr.Name()
+	}
+	return cmp.Or(l.r.o.Reranker, lateReranker)
 }
 
 func (r *Registry) openReranker(ctx context.Context) (rerank.Reranker, error) {

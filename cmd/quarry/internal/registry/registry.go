@@ -122,6 +122,9 @@ func (r *Registry) openDir(data string) error {
 	if err != nil {
 		return err
 	}
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return errors.Join(storage.Invalidf("it is no directory"), err)
+	}
 	r.dir = dir
 	if r.o.ReadOnly {
 		return nil

@@ -22,6 +22,7 @@ import (
 	"github.com/quarrysearch/quarry/index"
 	"github.com/quarrysearch/quarry/index/filter"
 	"github.com/quarrysearch/quarry/knowledge"
+	"github.com/quarrysearch/quarry/knowledge/embed"
 	"github.com/quarrysearch/quarry/storage"
 )
 
@@ -519,4 +520,68 @@ func TestCreateThatFailsLeavesNothing(t *testing.T) {
 	_, err = r.Create(t.Context(), "a", CreateOptions{EmbedField: "v"})
 	want(t, "a field without a model", err, storage.ErrInvalid)
 	create(t, r, "a", texts())
+}
+
+func TestOpenPlainFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, readOnly := range []bool{true, false} {
+		r, err := Open(file, &Options{ReadOnly: readOnly})
+		if err == nil {
+			t.Fatal("a plain file is opened", r.Close(t.Context()))
+		}
+		if readOnly && (!errors.Is(err, storage.ErrInvalid) || !strings.Contains(err.Error(), "no directory")) {
+			t.Error(err)
+		}
+	}
+}
+
+// Models are opened when something needs them, not with the store.
+func TestModelsOpenLate(t *testing.T) {
+	r := openDir(t, t.TempDir(), nil)
+	e5 := models.Source{Model: models.E5}
+	opened := func() bool { _, ok := r.models.get(e5); return ok }
+	if _, err := r.CreateBase(t.Context(), "words", "", nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.CreateBase(t.Context(), "meaning", models.E5, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Environment(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Spaces(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	store, err := r.Knowledge(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ingest := func(base string) {
+		t.Helper()
+		if _, err := store.Ingest(t.Context(), knowledge.IngestRequest{Base: base, Sources: []knowledge.Source{{Name: "a.md", Data: []byte("Granite is hard.")}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	search := func(base string, mode knowledge.Mode) {
+		t.Helper()
+		if got, err := store.Search(t.Context(), knowledge.Request{Bases: []string{base}, Query: "granite", Mode: mode}); err != nil || len(got.Items) != 1 {
+			t.Fatal(got, err)
+		}
+	}
+	ingest("words")
+	search("words", knowledge.Keyword)
+	if opened() {
+		t.Error("e5 is open, and nothing has needed it")
+	}
+	ingest("meaning")
+	search("meaning", knowledge.Hybrid)
+	if !opened() {
+		t.Error("e5 has embedded, and is not open")
+	}
+	if l := (&lateEmbedder{r, models.E5}); embed.SpansOf(l) == nil || l.Identity().Dim != 384 {
+		t.Error("the late embedder has no tokenizer, or no dimension")
+	}
 }

@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 
 	"github.com/quarrysearch/quarry/knowledge/catalog"
@@ -20,6 +21,12 @@ type Spaces struct {
 	Catalog *catalog.Catalog
 }
 
+// HasCatalog tells whether there is a catalogue: Spaces makes one otherwise.
+func (r *Registry) HasCatalog() bool {
+	_, err := os.Stat(filepath.Join(r.dir, knowledgeName, catalogName))
+	return err == nil
+}
+
 // Spaces opens the catalogue beside the bases, once, with the reranker of the
 // program under workflow.DefaultRerankModel. They are the registry's to close.
 func (r *Registry) Spaces(ctx context.Context) (*Spaces, error) {
@@ -28,12 +35,8 @@ func (r *Registry) Spaces(ctx context.Context) (*Spaces, error) {
 		if err != nil {
 			return nil, err
 		}
-		rr, err := r.Reranker(ctx)
-		if err != nil {
-			return nil, err
-		}
 		o := &space.Options{}
-		if rr != nil {
+		if rr := r.Reranker(); rr != nil {
 			o.Rerankers = map[string]rerank.Reranker{workflow.DefaultRerankModel: rr}
 		}
 		c, err := catalog.Open(filepath.Join(r.dir, knowledgeName, catalogName), &catalog.Options{ReadOnly: r.o.ReadOnly})

@@ -93,14 +93,17 @@ func (a *authority) current() *keyset {
 // needed tells whether there are no calls without a key.
 func (a *authority) needed() bool { return a.always || len(a.current().byID) > 0 }
 
-// allow tells whether a request may have the access, and as whom it asks.
-func (a *authority) allow(r *http.Request, access httpapi.Access) (who string, p *httpapi.Problem) {
-	if access == httpapi.Public || !a.needed() {
-		return "", nil
+// allow tells whether a request may have the access, and who asks.
+func (a *authority) allow(r *http.Request, access httpapi.Access) (who httpapi.Caller, p *httpapi.Problem) {
+	if access == httpapi.Public {
+		return who, nil
+	}
+	if !a.needed() {
+		return httpapi.Caller{Access: httpapi.Admin}, nil
 	}
 	given := keyOf(r)
 	if given == "" {
-		return "", &httpapi.Problem{Status: http.StatusUnauthorized, Code: httpapi.CodeUnauthorized, Detail: "a key is needed: Authorization: Bearer KEY, or X-API-Key: KEY"}
+		return who, &httpapi.Problem{Status: http.StatusUnauthorized, Code: httpapi.CodeUnauthorized, Detail: "a key is needed: Authorization: Bearer KEY, or X-API-Key: KEY"}
 	}
 	rest, isKey := strings.CutPrefix(given, keyPrefix+"_")
 	id, secret, _ := strings.Cut(rest, "_")
@@ -112,13 +115,14 @@ func (a *authority) allow(r *http.Request, access httpapi.Access) (who string, p
 		secret = ""
 	}
 	if !k.match(secret) || !known || !isKey {
-		return "", &httpapi.Problem{Status: http.StatusUnauthorized, Code: httpapi.CodeUnauthorized, Detail: "the key is not known here"}
+		return who, &httpapi.Problem{Status: http.StatusUnauthorized, Code: httpapi.CodeUnauthorized, Detail: "the key is not known here"}
 	}
+	who = httpapi.Caller{Key: k.name, Access: k.access, Account: k.account}
 	if k.access < access {
-		return k.name, &httpapi.Problem{Status: http.StatusForbidden, Code: httpapi.CodeForbidden,
+		return who, &httpapi.Problem{Status: http.StatusForbidden, Code: httpapi.CodeForbidden,
 			Detail: "the key has the access " + k.access.String() + ", and this needs " + access.String()}
 	}
-	return k.name, nil
+	return who, nil
 }
 
 // keyOf is the key that a request sends.

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -72,6 +73,8 @@ type serveCmd struct {
 	Timeout       time.Duration `default:"60s" help:"Longest a request may take, imports and downloads aside."`
 
 	NoPage      bool   `help:"Serve no page for people."`
+	NoMCP       bool   `name:"no-mcp" help:"Serve no MCP clients at /mcp."`
+	MCPWrite    bool   `name:"mcp-write" help:"Let MCP clients write, too, whose key may; without it they only read."`
 	LogRequests bool   `help:"Log every request."`
 	LogLevel    string `enum:"debug,info,warn,error" default:"info" help:"What to log, as JSON on stderr: debug, info, warn, error."`
 }
@@ -88,6 +91,8 @@ Beyond loopback the server needs keys, and TLS or --insecure:
 
     quarry keys create --data DIR --name laptop --access admin
     quarry serve --data DIR --listen 0.0.0.0:7700 --tls-cert cert.pem --tls-key key.pem --allow-host search.example
+
+Certificates and keys are read anew when their files change. A key made with --account acts as that account of the catalogue. MCP clients find the tools at /mcp: they only read, without --mcp-write.
 
 SIGTERM or interrupt stops it within 10 s; a second one ends it at once. Nothing that was acknowledged is lost either way. Agents of workflows ask the service of QUARRY_CHAT_URL, QUARRY_CHAT_MODEL and QUARRY_CHAT_KEY.`
 }
@@ -131,6 +136,7 @@ func (c *serveCmd) config(out *streams) (Config, error) {
 		Log: slog.New(slog.NewJSONHandler(out.errs, &slog.HandlerOptions{Level: level})), LogRequests: c.LogRequests, MaxConcurrent: c.MaxConcurrent, RequestTimeout: c.Timeout}
 	config.Registry.ReadOnly, config.Registry.Reranker = c.ReadOnly, c.Reranker
 	config.API.Version = version()
+	config.MCP, config.MCPWrite = !c.NoMCP, c.MCPWrite && !c.ReadOnly
 	scheme := "http"
 	if c.TLSCert != "" {
 		scheme = "https"
@@ -278,12 +284,24 @@ type createKeyCmd struct {
 	keysFlags
 	Name   string `required:"" help:"What the key is for, to know it again."`
 	Access string `enum:"read,write,admin" default:"read" help:"What it allows: read, write (documents), admin (all)."`
+
+	Account string `placeholder:"ID" help:"Account of the catalogue of spaces as which requests with the key act."`
 }
 
 func (createKeyCmd) Help() string {
 	return `    quarry keys create --data DIR --name laptop --access write
 
-The file keeps a salted hash of the key, so that it can be shown this one time only. --json prints {"id", "name", "access", "created", "key"}.`
+The file keeps a salted hash of the key, so that it can be shown this one time only. --json prints {"id", "name", "access", "account", "created", "key"}.`
+}
+
+// A shownKey is a key without what is kept of its secret.
+type shownKey struct {
+	ID      string    `json:"id"`
+	Name    string    `json:"name"`
+	Access  string    `json:"access"`
+	Account string    `json:"account,omitempty"`
+	Created time.Time `json:"created"`
+	Key     string    `json:"key,omitempty"` // only when it is made
 }
 
 // Run makes a key.
@@ -296,12 +314,12 @@ func (c *createKeyCmd) Run(s *streams) error {
 	if err != nil {
 		return err
 	}
-	key, k, err := CreateKey(path, c.Name, access)
+	key, k, err := CreateKey(path, c.Name, c.Account, access)
 	if err != nil {
 		return err
 	}
 	if c.JSON {
-		return s.json(map[string]any{"id": k.ID, "name": k.Name, "access": k.Access, "created": k.Created, "key": key})
+		return s.json(shownKey{k.ID, k.Name, k.Access, k.Account, k.Created, key})
 	}
 	if err := s.printf("%s\n", key); err != nil {
 		return err
@@ -311,6 +329,10 @@ func (c *createKeyCmd) Run(s *streams) error {
 }
 
 type listKeysCmd struct{ keysFlags }
+
+func (listKeysCmd) Help() string {
+	return `    quarry keys list --data DIR`
+}
 
 // Run lists the keys.
 func (c *listKeysCmd) Run(s *streams) error {
@@ -324,14 +346,14 @@ func (c *listKeysCmd) Run(s *streams) error {
 	}
 	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
 	if !c.JSON {
-		_, err = fmt.Fprintln(w, "ID\tACCESS\tCREATED\tNAME")
+		_, err = fmt.Fprintln(w, "ID\tACCESS\tCREATED\tACCOUNT\tNAME")
 	}
 	for _, k := range keys {
 		if c.JSON {
-			err = errors.Join(err, s.json(map[string]any{"id": k.ID, "name": k.Name, "access": k.Access, "created": k.Created}))
+			err = errors.Join(err, s.json(shownKey{k.ID, k.Name, k.Access, k.Account, k.Created, ""}))
 			continue
 		}
-		_, werr := fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", k.ID, k.Access, k.Created.Format("2006-01-02"), k.Name)
+		_, werr := fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", k.ID, k.Access, k.Created.Format("2006-01-02"), cmp.Or(k.Account, "-"), k.Name)
 		err = errors.Join(err, werr)
 	}
 	return errors.Join(err, w.Flush())
@@ -340,6 +362,10 @@ func (c *listKeysCmd) Run(s *streams) error {
 type revokeKeyCmd struct {
 	keysFlags
 	ID string `arg:"" name:"id" help:"Id of the key, as quarry keys list shows it."`
+}
+
+func (revokeKeyCmd) Help() string {
+	return `    quarry keys revoke --data DIR abcd2345`
 }
 
 // Run removes a key.

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/httpapi"
+	"github.com/quarrysearch/quarry/knowledge/catalog"
 	"github.com/quarrysearch/quarry/storage"
 )
 
@@ -33,9 +34,11 @@ const (
 
 // A Key is an API key as its file has it: without the key itself.
 type Key struct {
-	ID      string    `json:"id"`
-	Name    string    `json:"name"`
-	Access  string    `json:"access"`
+	ID     string `json:"id"`
+	Name   string `json:"name"`
+	Access string `json:"access"`
+	// Account of the catalogue as which requests with the key act; empty: none.
+	Account string    `json:"account,omitempty"`
 	Created time.Time `json:"created"`
 	Salt    string    `json:"salt"` // hexadecimal
 	Hash    string    `json:"hash"` // SHA-256 of salt and secret, hexadecimal
@@ -121,10 +124,16 @@ func change(path string, f func([]Key) ([]Key, error)) (err error) {
 }
 
 // CreateKey adds a key to the file and returns it, with the key as a client
-// sends it: the only time it is to be had.
-func CreateKey(path, name string, access httpapi.Access) (key string, k Key, err error) {
-	if name == "" || len(name) > 100 || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		return "", k, storage.Invalidf("name of a key: %.120q: want 1 to 100 bytes without control characters", name)
+// sends it: the only time it is to be had. account is the account of the
+// catalogue that it acts as; empty binds it to none.
+func CreateKey(path, name, account string, access httpapi.Access) (key string, k Key, err error) {
+	if err := checkName("name of a key", name, 100); err != nil {
+		return "", k, err
+	}
+	if account != "" {
+		if err := checkName("account", account, catalog.MaxID); err != nil {
+			return "", k, err
+		}
 	}
 	secret, salt := make([]byte, secretBytes), make([]byte, 16)
 	rand.Read(secret) // never fails
@@ -132,7 +141,7 @@ func CreateKey(path, name string, access httpapi.Access) (key string, k Key, err
 	encode := base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString
 	id := make([]byte, idBytes)
 	rand.Read(id)
-	k = Key{ID: strings.ToLower(encode(id)), Name: name, Access: access.String(), Created: time.Now().UTC().Truncate(time.Second), Salt: hex.EncodeToString(salt)}
+	k = Key{ID: strings.ToLower(encode(id)), Name: name, Access: access.String(), Account: account, Created: time.Now().UTC().Truncate(time.Second), Salt: hex.EncodeToString(salt)}
 	text := strings.ToLower(encode(secret))
 	sum := hash(salt, text)
 	k.Hash = hex.EncodeToString(sum[:])
@@ -157,6 +166,13 @@ func RevokeKey(path, id string) error {
 	})
 }
 
+func checkName(what, s string, most int) error {
+	if s == "" || len(s) > most || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return storage.Invalidf("%s: %.120q: want 1 to %d bytes without control characters", what, s, most)
+	}
+	return nil
+}
+
 func hash(salt []byte, secret string) [sha256.Size]byte {
 	var room [16 + 64]byte
 	return sha256.Sum256(append(append(room[:0], salt...), secret...))
@@ -165,13 +181,14 @@ func hash(salt []byte, secret string) [sha256.Size]byte {
 // A boundKey is a key ready to be compared.
 type boundKey struct {
 	id, name string
+	account  string
 	access   httpapi.Access
 	salt     []byte
 	hash     []byte
 }
 
 func (k *Key) bind() (boundKey, error) {
-	b := boundKey{id: k.ID, name: k.Name}
+	b := boundKey{id: k.ID, name: k.Name, account: k.Account}
 	var err, err2, err3 error
 	b.access, err = httpapi.ParseAccess(k.Access)
 	b.salt, err2 = hex.DecodeString(k.Salt)

@@ -24,9 +24,10 @@ type metrics struct {
 	rejected *prometheus.CounterVec
 	stages   *prometheus.HistogramVec
 
-	// bound are the children by route, method and status: finding one by its
-	// labels costs as much as counting.
-	bound sync.Map // boundKey → boundMetrics
+	// bound are the children by route, method and status, and stage those by
+	// stage: finding one by its labels costs as much as counting.
+	bound sync.Map // metricKey → boundMetrics
+	stage sync.Map // name → prometheus.Observer
 }
 
 type metricKey struct {
@@ -70,7 +71,11 @@ func (m *metrics) done(w *recorder, r *http.Request, info *httpapi.Info, seconds
 	one.requests.Inc()
 	one.seconds.Observe(seconds)
 	for _, s := range info.Stages {
-		m.stages.WithLabelValues(s.Name).Observe(s.Took.Seconds())
+		o, ok := m.stage.Load(s.Name)
+		if !ok {
+			o, _ = m.stage.LoadOrStore(s.Name, m.stages.WithLabelValues(s.Name))
+		}
+		o.(prometheus.Observer).Observe(s.Took.Seconds())
 	}
 }
 

@@ -19,14 +19,17 @@ import (
 )
 
 // A Config says what is served, where and to whom. The zero value of each field
-// but Data is its default.
+// but Data, or Open, is its default.
 type Config struct {
 	Data     string           // data directory
 	Registry registry.Options // Logger is Log
-	API      httpapi.Options  // Stopping is the server's
+	// Open is a data directory that is open already, served instead of Data. Run
+	// closes it; when New fails, it stays the caller's.
+	Open *registry.Registry
+	API  httpapi.Options // Stopping is the server's
 
 	Listen          string // HOST:PORT, default 127.0.0.1:7700
-	TLSCert, TLSKey string // files, PEM
+	TLSCert, TLSKey string // files, PEM; read anew when they change
 	Insecure        bool   // beyond loopback without TLS
 	Keys            string // file; default keys.json in Data. Named here, a key is always needed
 	AllowHost       []string
@@ -34,7 +37,10 @@ type Config struct {
 
 	// Page serves people, at / and below /page/; nil: there is none.
 	Page http.Handler
-	// Mounts are other handlers, such as MCP's.
+	// MCP serves the tools of package mcp at /mcp, to every key. With MCPWrite
+	// those that write are there for keys with the access write.
+	MCP, MCPWrite bool
+	// Mounts are other handlers.
 	Mounts []httpapi.Route
 
 	Log         *slog.Logger // nil logs nothing
@@ -105,6 +111,9 @@ type Server struct {
 // closes.
 func New(c Config) (*Server, error) {
 	c.defaults()
+	if c.Open != nil {
+		c.Data = c.Open.Dir()
+	}
 	s := &Server{c: c, log: c.Log, slots: make(chan struct{}, c.MaxConcurrent), streams: make(chan struct{}, c.MaxStreams)}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	c.Registry.Logger = c.Log
@@ -116,11 +125,11 @@ func New(c Config) (*Server, error) {
 		return nil, errors.New("--tls-cert and --tls-key belong together")
 	}
 	if c.TLSCert != "" {
-		pair, err := tls.LoadX509KeyPair(c.TLSCert, c.TLSKey)
+		certificates, err := newCertificates(c.TLSCert, c.TLSKey, c.Log)
 		if err != nil {
-			return nil, fmt.Errorf("--tls-cert, --tls-key: %w", err)
+			return nil, err
 		}
-		s.tls = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
+		s.tls = &tls.Config{GetCertificate: certificates.get, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
 	}
 	keys := c.Keys
 	if keys == "" {
@@ -133,11 +142,16 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	s.auth.always = s.auth.needed() // revoking the last key opens nothing
-	if s.reg, err = registry.Open(c.Data, &c.Registry); err != nil {
-		return nil, err
+	if s.reg = c.Open; s.reg == nil {
+		if s.reg, err = registry.Open(c.Data, &c.Registry); err != nil {
+			return nil, err
+		}
 	}
 	if err := s.routes(); err != nil {
-		return nil, errors.Join(err, s.reg.Close(context.Background()))
+		if c.Open == nil {
+			err = errors.Join(err, s.reg.Close(context.Background()))
+		}
+		return nil, err
 	}
 	return s, nil
 }
@@ -154,6 +168,13 @@ func (s *Server) routes() error {
 	s.metrics = newMetrics(s.reg, s.c.API.Version)
 	s.mux = http.NewServeMux()
 	routes := append(api.Routes(), s.c.Mounts...)
+	if s.c.MCP {
+		mount, err := s.mcp()
+		if err != nil {
+			return err
+		}
+		routes = append(routes, mount...)
+	}
 	routes = append(routes,
 		httpapi.Route{Method: "GET", Pattern: "/healthz", Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { plainText(w, http.StatusOK, "ok") })},
 		httpapi.Route{Method: "GET", Pattern: "/readyz", Handler: http.HandlerFunc(s.readyz)},
@@ -212,6 +233,16 @@ func (s *Server) noRoute(w http.ResponseWriter, r *http.Request) {
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, p *httpapi.Problem) {
 	s.metrics.rejected.WithLabelValues(p.Code).Inc()
 	p.Write(w, httpapi.InfoOf(r.Context()))
+}
+
+// refuseFor answers in the form of a route, where it has one of its own.
+func (s *Server) refuseFor(rt *httpapi.Route, w http.ResponseWriter, r *http.Request, p *httpapi.Problem) {
+	if rt.Refuse == nil {
+		s.refuse(w, r, p)
+		return
+	}
+	s.metrics.rejected.WithLabelValues(p.Code).Inc()
+	rt.Refuse(w, r, p)
 }
 
 // ServeHTTP answers one request.
@@ -302,11 +333,13 @@ func (s *Server) guard(rt *httpapi.Route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		rec := w.(*recorder)
 		rec.route = rt.Pattern
-		if _, p := s.auth.allow(r, rt.Access); p != nil {
+		info := httpapi.InfoOf(r.Context())
+		var p *httpapi.Problem
+		if info.Caller, p = s.auth.allow(r, rt.Access); p != nil {
 			if p.Status == http.StatusUnauthorized {
 				w.Header().Set("WWW-Authenticate", `Bearer realm="quarry"`)
 			}
-			s.refuse(w, r, p)
+			s.refuseFor(rt, w, r, p)
 			return
 		}
 		if !free { // health is told under any load
@@ -314,7 +347,7 @@ func (s *Server) guard(rt *httpapi.Route) http.Handler {
 			case slots <- struct{}{}:
 				defer func() { <-slots }()
 			default:
-				s.refuse(w, r, &httpapi.Problem{Status: http.StatusServiceUnavailable, Code: httpapi.CodeOverload, After: 1,
+				s.refuseFor(rt, w, r, &httpapi.Problem{Status: http.StatusServiceUnavailable, Code: httpapi.CodeOverload, After: 1,
 					Detail: fmt.Sprintf("%d requests are at work already", cap(slots))})
 				return
 			}

@@ -2,7 +2,9 @@ package show
 
 import (
 	"fmt"
+	"math"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -105,6 +107,15 @@ func Value(v any, limit int) string {
 		return Line(s, limit)
 	}
 	return Line(fmt.Sprint(v), limit)
+}
+
+// Elapsed is a duration for reading.
+func Elapsed(d time.Duration) string { return d.Round(10 * time.Microsecond).String() }
+
+// Round keeps the given number of decimal places.
+func Round(x float64, places int) float64 {
+	p := math.Pow10(places)
+	return math.Round(x*p) / p
 }
 
 // Bytes is a size for reading.

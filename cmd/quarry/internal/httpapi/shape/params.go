@@ -21,16 +21,16 @@ type Param struct {
 	InPath bool
 	Doc    string
 
-	at   int // field of the struct
+	at   []int // index of the field
 	node *node
 	r    rules
 }
 
-// ParamsOf looks at the parameters of a struct type.
+// ParamsOf looks at the parameters of a struct type; embedded structs are
+// flattened.
 func ParamsOf(t reflect.Type) (*Params, error) {
 	p := &Params{}
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for _, f := range reflect.VisibleFields(t) {
 		name, inPath := f.Tag.Lookup("path")
 		if !inPath {
 			var inQuery bool
@@ -53,7 +53,7 @@ func ParamsOf(t reflect.Type) (*Params, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%v.%s: %w", t, f.Name, err)
 		}
-		p.list = append(p.list, Param{Name: name, InPath: inPath, Doc: f.Tag.Get("doc"), at: i, node: n, r: r})
+		p.list = append(p.list, Param{Name: name, InPath: inPath, Doc: f.Tag.Get("doc"), at: f.Index, node: n, r: r})
 	}
 	return p, nil
 }
@@ -78,7 +78,7 @@ func (p *Params) Decode(path func(name string) string, rawQuery string, v any) e
 	}
 	for i := range p.list {
 		q := &p.list[i]
-		f := s.Field(q.at)
+		f := s.FieldByIndex(q.at)
 		if q.InPath {
 			if err := q.set(q.node, f, path(q.Name)); err != nil {
 				return err

@@ -3,6 +3,7 @@ package shape
 import (
 	"reflect"
 	"strconv"
+	"strings"
 )
 
 // Components collects the schemas of named structs, by name, for the part
@@ -15,7 +16,9 @@ type Components struct {
 }
 
 // NewComponents returns an empty collection. strict are the shapes that are
-// decoded: objects in them have no other properties than those described.
+// decoded: objects in them have no other properties than those described. Of the
+// others, which are encoded, those properties are required that are always
+// there: all without omitempty.
 func NewComponents(strict ...*Shape) *Components {
 	c := &Components{Schemas: map[string]any{}, names: map[reflect.Type]string{}, strict: map[reflect.Type]bool{}}
 	for _, s := range strict {
@@ -122,6 +125,16 @@ func defaultOf(n *node, s string) any {
 	return s
 }
 
+// Add adds a property to the struct that a schema refers to.
+func (c *Components) Add(ref map[string]any, name string, property map[string]any) {
+	path, _ := ref["$ref"].(string)
+	s, ok := c.Schemas[path[strings.LastIndexByte(path, '/')+1:]].(map[string]any)
+	if !ok {
+		return
+	}
+	s["properties"].(map[string]any)[name] = property
+}
+
 // component describes a struct, once, and gives its name.
 func (c *Components) component(n *node) string {
 	if name, ok := c.names[n.typ]; ok {
@@ -140,7 +153,7 @@ func (c *Components) component(n *node) string {
 	for i := range n.fields {
 		f := &n.fields[i]
 		properties[f.name] = c.schema(f.node, &f.rules, f.doc)
-		if f.rules.required {
+		if f.rules.required || !c.strict[n.typ] && !f.omits {
 			required = append(required, f.name)
 		}
 	}

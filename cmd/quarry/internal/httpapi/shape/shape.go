@@ -100,6 +100,7 @@ type field struct {
 	node  *node
 	doc   string
 	rules rules
+	omits bool // it is left out where it is empty
 }
 
 // rules are what a tag says beside the type.
@@ -187,7 +188,7 @@ func (n *node) addFields(t reflect.Type, at []int, seen map[reflect.Type]*node) 
 		f := t.Field(i)
 		index := append(append([]int(nil), at...), i)
 		tag, tagged := f.Tag.Lookup("json")
-		name, _, _ := strings.Cut(tag, ",")
+		name, options, _ := strings.Cut(tag, ",")
 		if f.Anonymous && !tagged {
 			inner := f.Type
 			if inner.Kind() == reflect.Pointer {
@@ -216,7 +217,7 @@ func (n *node) addFields(t reflect.Type, at []int, seen map[reflect.Type]*node) 
 			return fmt.Errorf("shape: %v has more than %d fields", t, maxFields)
 		}
 		n.byName[name] = len(n.fields)
-		n.fields = append(n.fields, field{name, index, child, f.Tag.Get("doc"), r})
+		n.fields = append(n.fields, field{name, index, child, f.Tag.Get("doc"), r, strings.Contains(options, "omit")})
 	}
 	return nil
 }

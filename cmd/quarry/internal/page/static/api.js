@@ -1,12 +1,13 @@
 // The HTTP API: the only file that knows its shapes. What it returns is the same
-// for collections and knowledge bases.
+// for collections, knowledge bases and spaces (space.js).
 //
-//   info    {kind, name, documents, chunks, texts, vectors, embeds, meta: [{name, type}]}
+//   info    {kind, name, documents, chunks, texts, vectors, embeds, meta: [{name, type}], modes, mode, accounts}
 //   result  {hits, total, ms, roundtrip, timing: [{name, ms}], facets, facetScope, notes, flags, more}
 //   hit     {n, id, document, chunk, title, path, page, pageEnd, score, kind, legs, keyword, vector,
 //            retrieval, retrievalKind, snippets: [{field, text, marks, start, cut}], meta, raw}
 
 import { bytes, num, count as counted } from './dom.js';
+import * as space from './space.js';
 import { inUse } from './plots.js';
 import { filterText } from './state.js';
 import { modeOf } from './settings.js';
@@ -63,21 +64,23 @@ async function send(method, path, { body, type, signal, root } = {}) {
   return response;
 }
 
-const json = async (method, path, options) => parseJSON(await (await send(method, path, options)).text());
+export const json = async (method, path, options) => parseJSON(await (await send(method, path, options)).text());
 
 const split = (key) => [key.slice(0, 1), encodeURIComponent(key.slice(2))];
-const place = (key) => (split(key)[0] === 'c' ? 'collections/' : 'knowledge-bases/') + split(key)[1];
+const PLACES = { c: 'collections/', b: 'knowledge-bases/', s: 'spaces/' };
+export const place = (key) => PLACES[split(key)[0]] + split(key)[1];
 
-// targets lists collections and knowledge bases; problems of the list tells which
-// of the two cannot be had.
+// targets lists collections, knowledge bases and spaces; problems of the list
+// tells which of them cannot be had.
 export async function targets() {
-  const [c, b] = await Promise.allSettled([json('GET', 'collections'), json('GET', 'knowledge-bases')]);
+  const [c, b, p] = await Promise.allSettled([json('GET', 'collections'), json('GET', 'knowledge-bases'), json('GET', 'spaces')]);
   if (c.status === 'rejected' && (b.status === 'rejected' || c.reason.status < 500)) throw c.reason;
   const out = [
     ...(c.value?.collections || []).map((x) => ({ key: 'c:' + x.name, kind: 'collection', name: x.name })),
     ...(b.value?.bases || []).map((x) => ({ key: 'b:' + x.id, kind: 'base', name: x.name || x.id })),
+    ...(p.value?.spaces || []).filter((x) => x.active && x.published).map((x) => ({ key: 's:' + x.id, kind: 'space', name: x.name || x.id })),
   ];
-  out.problems = [c, b].filter((x) => x.status === 'rejected').map((x) => x.reason.message);
+  out.problems = [c, b, p].filter((x) => x.status === 'rejected').map((x) => x.reason.message);
   return out;
 }
 
@@ -86,6 +89,7 @@ const BASE_META = [['format', 'keyword'], ['language', 'keyword'], ['tags', 'key
 
 // describe tells what a target can do.
 export async function describe(key) {
+  if (key[0] === 's') return space.describe(key);
   const r = await json('GET', place(key));
   if (key[0] === 'b') return describeBase(r.base);
   const stats = await json('GET', place(key) + '/stats');
@@ -106,7 +110,7 @@ const TITLES = ['title', 'name', 'symbol', 'heading', 'subject'];
 const FACETS = 8, VALUES = 8;
 
 // stages lists what took a share worth showing; the rest is told together.
-function stages(took) {
+export function stages(took) {
   const out = [], total = took?.total_ms || 0, small = [];
   let rest = total;
   for (const [key, v] of Object.entries(took || {})) {
@@ -155,6 +159,7 @@ function query(info, q, s) {
 
 // search answers a query of a settings object.
 export async function search(key, info, q, s, { signal, facets = true } = {}) {
+  if (key[0] === 's') return space.search(key, info, q, s, signal);
   return key[0] === 'b' ? searchBase(key, info, q, s, signal) : searchCollection(key, info, q, s, signal, facets);
 }
 
@@ -256,7 +261,7 @@ const CJK = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hang
 
 // occurrences finds the words of a query in a text, as bytes. It knows no stems:
 // a base's search returns no highlights, and this shows the plain ones.
-function occurrences(text, q) {
+export function occurrences(text, q) {
   const words = new Set();
   for (const [w] of q.matchAll(/[\p{L}\p{N}\p{M}]+/gu)) {
     if (CJK.test(w)) for (let i = 0; i + 2 <= w.length; i++) words.add(w.slice(i, i + 2));
@@ -277,6 +282,7 @@ function occurrences(text, q) {
 
 // explain returns the explanation tree of a hit.
 export async function explain(key, info, q, s, hit) {
+  if (key[0] === 's') return space.tree(hit);
   if (key[0] === 'b') return baseTree(hit);
   const body = { ...query(info, q, s), explain: true, explain_id: hit.id, k: Math.min(1000, Math.max(s.k, hit.n)), fields: undefined, highlight: undefined };
   const r = await json('POST', place(key) + '/search', { body });
@@ -332,6 +338,7 @@ const WINDOW = 1 << 18;
 
 // document reads a document for the viewer, with the citation of a hit.
 export async function document(key, info, id, { chunk, hit }) {
+  if (key[0] === 's') return space.document(key, info, id, { chunk, hit });
   const path = `${place(key)}/documents/${encodeURIComponent(id)}`;
   if (key[0] === 'c') {
     const d = (await json('GET', path + '?vectors=true')).document;
@@ -362,7 +369,7 @@ export async function document(key, info, id, { chunk, hit }) {
 
 // pagesOf cuts a text at its form feeds. The page at one byte is known; the others
 // follow from it.
-function pagesOf(text, at, page, cited) {
+export function pagesOf(text, at, page, cited) {
   const data = encoder.encode(text), out = [];
   const before = data.subarray(0, at).reduce((n, b) => n + (b === 12), 0);
   let from = 0, number = page - before;
@@ -377,6 +384,7 @@ function pagesOf(text, at, page, cited) {
 }
 
 export async function stats(key, info) {
+  if (key[0] === 's') return space.stats(info);
   if (key[0] === 'b') {
     const [{ base: r }, list] = await Promise.all([json('GET', place(key)), documents(key, 500)]);
     return {
@@ -402,7 +410,7 @@ async function documents(key, limit) {
 // latencies reads the server's histogram of searches.
 export async function latencies(key) {
   const text = await (await send('GET', '../metrics')).text();
-  const route = key[0] === 'b' ? '"/v1/knowledge/search"' : '"/v1/collections/{collection}/search"';
+  const route = { c: '"/v1/collections/{collection}/search"', b: '"/v1/knowledge/search"', s: '"/v1/spaces/retrieve"' }[key[0]];
   const buckets = new Map();
   let count = 0, sum = 0;
   for (const line of text.split('\n')) {

@@ -129,7 +129,7 @@ async function loadTargets() {
     const list = app.targets.filter((t) => t.kind === kind);
     return list.length ? h('optgroup', { label }, list.map((t) => h('option', { value: t.key }, t.name))) : null;
   };
-  fill(picker, group('collection', 'Collections'), group('base', 'Knowledge bases'), app.targets.problems.map((p) => h('option', { disabled: true }, p)));
+  fill(picker, group('collection', 'Collections'), group('base', 'Knowledge bases'), group('space', 'Spaces'), app.targets.problems.map((p) => h('option', { disabled: true }, p)));
   if (!picker.childElementCount) fill(picker, h('option', { value: '' }, 'nothing yet'));
   picker.disabled = !app.targets.length;
   if (!app.targets.some((t) => t.key === app.state.target)) app.state.target = app.targets[0]?.key || '';

@@ -32,7 +32,7 @@ export function timing(result) {
 }
 
 function stageIndex(name) {
-  const i = STAGES.indexOf(name);
+  const i = STAGES.indexOf(name === 'retrieve' ? 'search' : name);
   return i < 0 ? STAGES.length - 1 : i;
 }
 
@@ -63,7 +63,7 @@ export function mount(root, app) {
     form.draw(info);
     if (!info) return blank();
     const empty = !app.state.q.trim() && !app.state.a.f.trim() && !app.state.a.is.length;
-    if (empty && info.kind === 'base') return blank();
+    if (empty && info.kind !== 'collection' || info.kind === 'space' && !app.state.q.trim()) return blank();
     running?.abort();
     const me = (running = new AbortController());
     frame.setAttribute('aria-busy', 'true');
@@ -100,7 +100,7 @@ export function mount(root, app) {
     fill(list);
     fill(more);
     fill(facets);
-    fill(status, info ? h('p', { class: 'empty' }, `Ask ${info.name}: ${count(info.documents, 'document')}${info.chunks ? ', ' + count(info.chunks, 'chunk') : ''}.`) : h('p', { class: 'empty' }, 'Nothing to search yet. ', h('a', { href: '?view=import', dataset: { view: 'import' } }, 'Import files'), '.'));
+    fill(status, info ? h('p', { class: 'empty' }, `Ask ${info.name}: ${info.about || count(info.documents, 'document')}${info.chunks ? ', ' + count(info.chunks, 'chunk') : ''}.`) : h('p', { class: 'empty' }, 'Nothing to search yet. ', h('a', { href: '?view=import', dataset: { view: 'import' } }, 'Import files'), '.'));
     why.draw(null);
   }
 
@@ -111,14 +111,14 @@ export function mount(root, app) {
     const total = r.total >= 0 ? ` of ${num(r.total)}` : '';
     fill(status,
       h('div', { class: 'line' },
-        h('p', null, h('strong', null, r.hits.length ? num(r.hits.length) : 'No'), ` ${r.hits.length === 1 ? 'hit' : 'hits'}${total}`, browsing ? ' · all documents, by id' : '', h('span', { class: 'muted' }, ` · ${ms(r.ms)}`), r.roundtrip ? h('span', { class: 'muted trip' }, ` (${ms(r.roundtrip)} with the round trip)`) : null),
+        h('p', null, h('strong', null, r.hits.length ? num(r.hits.length) : 'No'), ` ${r.unit || (r.hits.length === 1 ? 'hit' : 'hits')}${total}`, browsing ? ' · all documents, by id' : '', h('span', { class: 'muted' }, ` · ${ms(r.ms)}`), r.roundtrip ? h('span', { class: 'muted trip' }, ` (${ms(r.roundtrip)} with the round trip)`) : null, r.about ? h('span', { class: 'muted' }, r.about) : null),
         h('button', { type: 'button', class: 'small', onclick: (e) => app.copy(location.href, e.target) }, 'Copy link')),
       timing(r),
       [...r.notes, ...r.flags].map((n) => h('p', { class: 'note' }, n)));
     drawFacets(r);
     fill(list, r.hits.map((hit) => card(hit, tools)));
     drawMore(r);
-    why.draw(r);
+    why.draw(info.kind === 'space' ? null : r);
     say(`${count(r.hits.length, 'hit')}${total} in ${ms(r.ms)}`);
     if (!r.hits.length) list.append(h('li', { class: 'empty' }, 'Nothing matches. Fewer words, another mode or a wider filter may help.'));
   }

@@ -4,12 +4,14 @@ import { h, fill } from './dom.js';
 import { word } from './state.js';
 
 const MODES = [['keyword', 'Keyword'], ['vector', 'Vector'], ['hybrid', 'Hybrid']];
+const SPACE_MODES = [['fast', 'Fast'], ['deep', 'Deep'], ['research', 'Research']];
 
 let forms = 0;
 
 // modesOf tells the modes a target can serve, the best one last.
 export function modesOf(info) {
   if (!info) return [];
+  if (info.kind === 'space') return SPACE_MODES.map(([m]) => m);
   const out = info.texts.length || info.kind === 'base' ? ['keyword'] : [];
   if (info.embeds) out.push('vector');
   if (out.length === 2) out.push('hybrid');
@@ -19,7 +21,7 @@ export function modesOf(info) {
 // modeOf is the mode in force.
 export function modeOf(settings, info) {
   const modes = modesOf(info);
-  return modes.includes(settings.mode) ? settings.mode : modes.at(-1) || 'keyword';
+  return modes.includes(settings.mode) ? settings.mode : info?.mode || modes.at(-1) || 'keyword';
 }
 
 // settingsForm makes the controls of a settings object. get returns it, changed
@@ -36,16 +38,17 @@ export function settingsForm({ name, get, changed, typed }) {
   const fields = h('div', { class: 'fields' });
   const chips = h('ul', { class: 'chips', 'aria-label': `Chosen facets${name}` });
   const options = h('details', { class: 'options' }, h('summary', null, 'Options'), h('div', { class: 'grid' }));
+  const filterbox = h('div', { class: 'filterbox' }, h('label', { class: 'tag', for: `${id}f` }, 'Filter'), filter);
   const el = h('div', { class: 'settings' },
     modes,
-    h('div', { class: 'filterbox' }, h('label', { class: 'tag', for: `${id}f` }, 'Filter'), filter),
+    filterbox,
     options, error, fields, chips);
 
   const set = (key, v) => { get()[key] = v; changed(); };
 
   function drawModes(info) {
     const can = modesOf(info), now = modeOf(get(), info);
-    fill(modes, MODES.map(([m, label]) => h('label', { class: 'mode ' + m, title: can.includes(m) ? null : why(m, info) },
+    fill(modes, (info?.kind === 'space' ? SPACE_MODES : MODES).map(([m, label]) => h('label', { class: 'mode ' + m, title: can.includes(m) ? null : why(m, info) },
       h('input', { type: 'radio', name: `${id}m`, value: m, checked: m === now, disabled: !can.includes(m), onchange: () => set('mode', m) }),
       h('span', null, label))));
   }
@@ -55,9 +58,16 @@ export function settingsForm({ name, get, changed, typed }) {
     const number = (key, label, attrs) => h('label', null, h('span', null, label),
       h('input', { type: 'number', inputmode: 'decimal', value: now[key] === 0 && key === 'depth' ? '' : now[key], ...attrs, onchange: (e) => set(key, clamp(e.target.value, attrs)) }));
     const select = (key, label, choices) => h('label', null, h('span', null, label),
-      h('select', { onchange: (e) => set(key, e.target.value) }, choices.map(([v, text]) => h('option', { value: v, selected: now[key] === v }, text))));
+      h('select', { onchange: (e) => set(key, e.target.value) }, choices.map(([v, text]) => h('option', { value: v, selected: (now[key] || choices[0][0]) === v }, text))));
     const box = (key, label) => h('label', { class: 'check' }, h('input', { type: 'checkbox', checked: now[key], onchange: (e) => set(key, e.target.checked) }), h('span', null, label));
     const keyword = mode !== 'vector', vector = mode !== 'keyword', hybrid = mode === 'hybrid';
+    filterbox.hidden = info?.kind === 'space';
+    if (filterbox.hidden) {
+      fill(options.lastChild,
+        number('k', 'Evidence', { min: 1, max: 100, step: 1 }),
+        info.accounts.length ? select('as', 'Asked by', info.accounts.map((a) => [a, a])) : null);
+      return;
+    }
     fill(options.lastChild,
       number('k', 'Hits', { min: 1, max: base ? 100 : 1000, step: 1 }),
       number('min', 'Least score', { min: 0, max: 1, step: 'any' }),

@@ -6,7 +6,7 @@ export const VIEWS = ['search', 'compare', 'stats', 'import'];
 // defaults of a settings object; what equals them is left out of the URL. An
 // empty mode means the best one the target knows.
 export const DEFAULTS = {
-  mode: '', f: '', k: 10, fusion: 'rrf', wk: 1, wv: 1, depth: 0, min: 0, words: 'any', prefix: false, exact: false, rerank: false,
+  mode: '', f: '', k: 10, fusion: 'rrf', wk: 1, wv: 1, depth: 0, min: 0, words: 'any', as: '', prefix: false, exact: false, rerank: false,
 };
 
 const fresh = () => ({ ...DEFAULTS, is: [] });

@@ -49,7 +49,7 @@ export function viewer(app) {
 
   function draw(d) {
     const here = d.citation ? citation(d.citation) : null;
-    show(d.title || d.id, h('bdi', { class: 'id' }, d.id), here,
+    show(d.title || d.id, d.title && d.title !== d.id ? h('bdi', { class: 'id' }, d.id) : null, here,
       d.parts.map((p) => part(p)),
       d.vectors.map((v) => h('section', null, h('h3', null, v.name, h('small', { class: 'muted' }, ` vector of ${num(v.values.length)}`)), stripes(v.values))),
       Object.keys(d.meta).length ? h('section', null, h('h3', null, 'Metadata'), table(d.meta)) : null,

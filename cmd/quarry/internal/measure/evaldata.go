@@ -1,4 +1,4 @@
-package main
+package measure
 
 import (
 	"cmp"
@@ -13,6 +13,8 @@ import (
 
 	"github.com/quarrysearch/quarry/bench"
 	"github.com/quarrysearch/quarry/bm25/analysis"
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/console"
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/engine"
 )
 
 // condition is one KEY=VALUE of --only: the metadata under key is the value, or a
@@ -24,7 +26,7 @@ func conditions(flag string, specs []string) ([]condition, error) {
 	for i, spec := range specs {
 		key, value, ok := strings.Cut(spec, "=")
 		if !ok || key == "" {
-			return nil, usagef("%s %q: want KEY=VALUE", flag, spec)
+			return nil, console.Usagef("%s %q: want KEY=VALUE", flag, spec)
 		}
 		out[i] = condition{key, value}
 	}
@@ -50,7 +52,7 @@ func matches(metadata map[string]any, conditions []condition) bool {
 }
 
 // openCollection reads the collection that the flags name.
-func (c *evalCmd) openCollection() (*bench.Collection, []condition, error) {
+func (c *Eval) openCollection() (*bench.Collection, []condition, error) {
 	only, err := conditions("--only", c.Only)
 	if err != nil {
 		return nil, nil, err
@@ -109,13 +111,13 @@ func documents(c *bench.Collection, only []condition) iter.Seq2[bench.Document, 
 }
 
 // chooseAnalyzer takes the flags, or the folder's name, or the corpus.
-func (c *evalCmd) chooseAnalyzer(collection *bench.Collection, only []condition) (string, error) {
+func (c *Eval) chooseAnalyzer(collection *bench.Collection, only []condition) (string, error) {
 	if c.Lang != "" || c.Analyzer != "auto" {
 		name := c.Analyzer
 		if c.Lang != "" && name == "auto" {
 			name = ""
 		}
-		return analyzerFlag(name, c.Lang)
+		return engine.Analyzer(name, c.Lang)
 	}
 	if code := collection.Name; (len(code) == 2 || len(code) == 3) && !hasQrels(c.Data) {
 		return analysis.ForLanguage(code).Name(), nil

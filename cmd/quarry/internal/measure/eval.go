@@ -1,4 +1,4 @@
-package main
+package measure
 
 import (
 	"context"
@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/quarrysearch/quarry/bench"
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/console"
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/engine"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/models"
 	"github.com/quarrysearch/quarry/index"
 	"github.com/quarrysearch/quarry/knowledge/embed"
@@ -18,7 +20,8 @@ import (
 	"github.com/quarrysearch/quarry/storage"
 )
 
-type evalCmd struct {
+// Eval is quarry eval.
+type Eval struct {
 	Data         string    `required:"" placeholder:"DIR" help:"Folder with corpus.jsonl, queries.jsonl and qrels.tsv (or BEIR's qrels/test.tsv), plain or .gz."`
 	Fields       []string  `default:"title,text" help:"Parts of a document to index: title, text; joined by a newline into one text field."`
 	Analyzer     string    `default:"auto" help:"Analyzer: ${analyzers}; auto goes by --lang, the folder's name, or the corpus."`
@@ -48,7 +51,8 @@ type evalCmd struct {
 	JSON    bool   `name:"json" help:"Print JSON."`
 }
 
-func (evalCmd) Help() string {
+// Help is shown by quarry eval --help.
+func (Eval) Help() string {
 	return `Builds a real index in a temporary directory and searches it with every query that has a relevant document.
 
 Without --analyzer and --lang, the language is that of a folder named by a language code whose judgements lie in its parent, or else the one whose stop words make up most of a sample of the corpus.
@@ -98,7 +102,7 @@ type evalRun struct{ mode, fusion string }
 
 // evaluation is one run of eval.
 type evaluation struct {
-	c          *evalCmd
+	c          *Eval
 	collection *bench.Collection
 	only       []condition // of the documents
 	analyzer   string
@@ -118,14 +122,14 @@ type evaluation struct {
 }
 
 // Run evaluates.
-func (c *evalCmd) Run(ctx context.Context, e *env) (err error) {
+func (c *Eval) Run(ctx context.Context, e *console.Console) (err error) {
 	for _, f := range c.Fields {
 		if f != "title" && f != "text" {
-			return usagef("--fields %q: want title, text or both", f)
+			return console.Usagef("--fields %q: want title, text or both", f)
 		}
 	}
 	if n := len(c.Weights); n != 0 && n != 2 {
-		return usagef("--weights: want two, of the keyword leg and of the vector leg")
+		return console.Usagef("--weights: want two, of the keyword leg and of the vector leg")
 	}
 	v := &evaluation{c: c}
 	if v.collection, v.only, err = c.openCollection(); err != nil {
@@ -150,7 +154,7 @@ func (c *evalCmd) Run(ctx context.Context, e *env) (err error) {
 }
 
 // run builds the index and measures.
-func (v *evaluation) run(ctx context.Context, e *env) (err error) {
+func (v *evaluation) run(ctx context.Context, e *console.Console) (err error) {
 	dir, remove, err := tempDir("")
 	if err != nil {
 		return err
@@ -175,7 +179,7 @@ func (v *evaluation) run(ctx context.Context, e *env) (err error) {
 }
 
 // measure runs the queries in one mode.
-func (v *evaluation) measure(ctx context.Context, e *env, docs int) (err error) {
+func (v *evaluation) measure(ctx context.Context, e *console.Console, docs int) (err error) {
 	c := v.c
 	config := bench.EvalConfig{Set: v.collection.Name, Mode: v.mode, Docs: docs, Queries: v.collection.Queries, Qrels: v.collection.Qrels,
 		Depth: c.Depth, Search: v.search, Tag: engineName}
@@ -207,7 +211,7 @@ func (v *evaluation) measure(ctx context.Context, e *env, docs int) (err error) 
 	if v.reranker != nil {
 		report.Rerank = c.Rerank
 	}
-	return e.result(c.JSON, report)
+	return e.Result(c.JSON, report)
 }
 
 // cross takes the queries of another language's folder.
@@ -237,33 +241,33 @@ func (v *evaluation) chooseMode() error {
 	}
 	switch {
 	case files && c.Embed != "":
-		return usagef("--embed makes the vectors that --vectors and --query-vectors give: leave one out")
+		return console.Usagef("--embed makes the vectors that --vectors and --query-vectors give: leave one out")
 	case c.Cross != "" && files:
-		return usagef("--cross needs --embed: the vectors are of the folder's own queries")
+		return console.Usagef("--cross needs --embed: the vectors are of the folder's own queries")
 	case c.Rerank != "none" && c.Embed == "":
-		return usagef("--rerank %s needs the model of --embed", c.Rerank)
+		return console.Usagef("--rerank %s needs the model of --embed", c.Rerank)
 	case c.Cache != "" && c.Embed == "":
-		return usagef("--cache is for --embed")
+		return console.Usagef("--cache is for --embed")
 	case mode != "keyword" && c.Embed == "" && (c.Vectors == "" || c.QueryVectors == ""):
-		return usagef("--mode %s needs --vectors and --query-vectors, or --embed", mode)
+		return console.Usagef("--mode %s needs --vectors and --query-vectors, or --embed", mode)
 	case mode == "all" && c.RunFile != "":
-		return usagef("--run takes one mode")
+		return console.Usagef("--run takes one mode")
 	case len(v.only) > 0 && files:
-		return usagef("--only needs --embed: the vectors are of the whole corpus")
+		return console.Usagef("--only needs --embed: the vectors are of the whole corpus")
 	}
 	return nil
 }
 
 func (v *evaluation) needsVectors() bool { return v.runs[0].mode != "keyword" || len(v.runs) > 1 }
 
-func (v *evaluation) close(e *env) error {
+func (v *evaluation) close(e *console.Console) error {
 	if v.model == nil {
 		return nil
 	}
-	return closeModel(e, v.model)
+	return v.model.CloseNoting(e.Notef)
 }
 
-func (v *evaluation) readVectors(ctx context.Context, e *env) (err error) {
+func (v *evaluation) readVectors(ctx context.Context, e *console.Console) (err error) {
 	c := v.c
 	if c.Embed != "" {
 		return v.embed(ctx, e)
@@ -288,15 +292,15 @@ func (v *evaluation) readVectors(ctx context.Context, e *env) (err error) {
 }
 
 // embed makes the vectors by a model, and the reranker.
-func (v *evaluation) embed(ctx context.Context, e *env) (err error) {
+func (v *evaluation) embed(ctx context.Context, e *console.Console) (err error) {
 	c := v.c
-	if v.model, err = openModel(ctx, c.Flags, "", c.Cache); err != nil {
+	if v.model, err = c.Open(ctx, "", c.Cache); err != nil {
 		return err
 	}
 	if c.Rerank == "late" {
 		t := v.model.Tokens()
 		if t == nil {
-			return usagef("--rerank late: %s gives no token vectors", c.Embed)
+			return console.Usagef("--rerank late: %s gives no token vectors", c.Embed)
 		}
 		if v.reranker, err = rerank.LateInteraction(t, rerank.LateOptions{}); err != nil {
 			return err
@@ -339,14 +343,14 @@ func (v *evaluation) embed(ctx context.Context, e *env) (err error) {
 			v.truncated++
 		}
 	}
-	e.notef("embedded %d documents (%d cut at the model's limit) and %d queries in %.1f s, %d from the cache",
+	e.Notef("embedded %d documents (%d cut at the model's limit) and %d queries in %.1f s, %d from the cache",
 		len(docs), v.truncated, len(queries), time.Since(start).Seconds(), v.model.Hits())
 	return nil
 }
 
-func (v *evaluation) vectors(ctx context.Context, e *env, kind embed.Kind, texts []string) (*models.Vectors, error) {
+func (v *evaluation) vectors(ctx context.Context, e *console.Console, kind embed.Kind, texts []string) (*models.Vectors, error) {
 	var step func(int)
-	if show := e.stages(); show != nil {
+	if show := e.Stages(); show != nil {
 		step = func(done int) { show("embedding "+kind.String(), done, len(texts)) }
 	}
 	return v.model.Texts(ctx, kind, texts, step)
@@ -357,7 +361,7 @@ func (v *evaluation) build(ctx context.Context, dir string) (_ *index.Index, n i
 	schema := &index.Schema{Text: []index.TextField{{Name: textField, Analyzer: v.analyzer, NotStored: true}}}
 	if v.docs.Dim > 0 {
 		field := index.VectorField{Name: vectorField, Dim: v.docs.Dim}
-		if err := setMetric(&field, "--metric", v.c.Metric); err != nil {
+		if err := engine.SetMetric(&field, "--metric", v.c.Metric); err != nil {
 			return nil, 0, err
 		}
 		schema.Vectors = []index.VectorField{field}
@@ -459,7 +463,7 @@ func (v *evaluation) search(ctx context.Context, q bench.Query, depth int) ([]be
 	if w := v.c.Weights; v.mode == "hybrid" && len(w) == 2 {
 		query.Text.Weight, query.Vector.Weight = w[0], w[1]
 	}
-	query.Fusion.Method = fusionMethod(v.fusion, query.Vector)
+	query.Fusion.Method = engine.FusionMethod(v.fusion, query.Vector)
 	r, err := v.snap.Search(ctx, query)
 	if err != nil {
 		return nil, err

@@ -1,18 +1,19 @@
-package main
+package measure
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
 
 	"github.com/quarrysearch/quarry/bench"
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/console"
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/engine"
 	"github.com/quarrysearch/quarry/index"
 	"github.com/quarrysearch/quarry/storage"
 )
 
-const textField = "text"
-
-type benchTextCmd struct {
+type textCmd struct {
 	Docs     string `required:"" placeholder:"FILE" help:"One document a line, .gz or not."`
 	Queries  string `required:"" placeholder:"FILE" help:"One query a line."`
 	Mode     string `enum:"union,and,phrase" default:"union" help:"How a query's words are joined: union, and, phrase."`
@@ -21,20 +22,21 @@ type benchTextCmd struct {
 	Passes   int    `default:"15" help:"Passes over the queries; each query's fastest counts."`
 	Segments int    `default:"1" help:"Merge to this many segments; 0 leaves them as they come."`
 	Dir      string `help:"Keep the index here, and use the one that is here; default a temporary one."`
+	Set      string `placeholder:"NAME" help:"Name of the set, for the report; default by the file of documents."`
 	JSON     bool   `name:"json" help:"Print JSON lines."`
 }
 
-func (benchTextCmd) Help() string {
+func (textCmd) Help() string {
 	return `Indexes the lines without keeping their text, as the peer scripts do, merges, and searches with one thread.
 
     quarry bench text --docs passages.txt --queries and.txt --mode and --json
 
---json prints {"engine", "index_s", "docs", "bytes"}, then {"engine", "mode", "k", "segments", "queries", "hits", "avg_us", "p50_us", "p99_us"} of each query's fastest pass.`
+--json prints {"kind", "engine", "set", "index_s", "docs", "bytes"}, then {"kind", "engine", "set", "mode", "k", "segments", "queries", "hits", "avg_us", "p50_us", "p99_us"} of each query's fastest pass.`
 }
 
 // Run measures.
-func (c *benchTextCmd) Run(ctx context.Context, e *env) (err error) {
-	if err := checkAnalyzer("--analyzer", c.Analyzer); err != nil {
+func (c *textCmd) Run(ctx context.Context, e *console.Console) (err error) {
+	if err := engine.CheckAnalyzer("--analyzer", c.Analyzer); err != nil {
 		return err
 	}
 	queries, err := c.readQueries()
@@ -59,7 +61,7 @@ func (c *benchTextCmd) Run(ctx context.Context, e *env) (err error) {
 		}
 	}()
 	return bench.RunText(ctx, bench.TextConfig{
-		Engine: engineName, Mode: c.Mode, K: c.K, Queries: len(queries), Passes: c.Passes, Report: e.report(c.JSON),
+		Engine: engineName, Set: cmp.Or(c.Set, setName(c.Docs)), Mode: c.Mode, K: c.K, Queries: len(queries), Passes: c.Passes, Report: e.Report(c.JSON),
 		Index: func(ctx context.Context) (bench.TextSize, error) {
 			size, err := c.index(ctx, ix)
 			if err != nil {
@@ -81,7 +83,7 @@ func (c *benchTextCmd) Run(ctx context.Context, e *env) (err error) {
 	})
 }
 
-func (c *benchTextCmd) readQueries() ([]index.Query, error) {
+func (c *textCmd) readQueries() ([]index.Query, error) {
 	lines, err := bench.ReadLines(c.Queries)
 	if err != nil {
 		return nil, err
@@ -101,7 +103,7 @@ func (c *benchTextCmd) readQueries() ([]index.Query, error) {
 }
 
 // index indexes the lines, or takes the index that is there.
-func (c *benchTextCmd) index(ctx context.Context, ix *index.Index) (bench.TextSize, error) {
+func (c *textCmd) index(ctx context.Context, ix *index.Index) (bench.TextSize, error) {
 	st, err := ix.Stats()
 	if err != nil {
 		return bench.TextSize{}, err
@@ -117,7 +119,7 @@ func (c *benchTextCmd) index(ctx context.Context, ix *index.Index) (bench.TextSi
 	return bench.TextSize{Docs: st.Documents, Segments: len(st.Segments)}, nil
 }
 
-func (c *benchTextCmd) fill(ctx context.Context, ix *index.Index) error {
+func (c *textCmd) fill(ctx context.Context, ix *index.Index) error {
 	const textBatch = 128 << 20 // above the engine's budget for its mutable part
 	b := index.NewBatch()
 	row, bytes := 0, 0
