@@ -3,6 +3,7 @@ package bm25
 import (
 	"math"
 
+	"github.com/quarrysearch/quarry/internal/bitpack"
 	"github.com/quarrysearch/quarry/storage"
 )
 
@@ -302,6 +303,25 @@ func (c *cursor) seek(doc uint32) uint32 {
 		return noDoc
 	}
 	return c.docs[c.i]
+}
+
+// minRanked is the number of docs from which on they are sought together.
+const minRanked = 3
+
+// ranks finds those of the ascending docs, at least minRanked, that the current
+// block would hold, if it is a full one and decoded: how many postings of the
+// block lie below each. The first of docs must not lie before the block.
+func (c *cursor) ranks(s *Scratch, docs []uint32) []uint16 {
+	last := c.skip.last
+	if c.docsBlock != c.skip.block || c.n != blockDocs || len(docs) < minRanked || docs[minRanked-1] > last {
+		return nil
+	}
+	n := minRanked
+	for n < min(len(docs), blockDocs) && docs[n] <= last {
+		n++
+	}
+	bitpack.Ranks(s.ranks[:n], &c.docs, docs[:n])
+	return s.ranks[:n]
 }
 
 // openSet takes the current block as a bitset, if it is a sound one.

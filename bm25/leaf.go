@@ -182,7 +182,7 @@ func (r *leafRun) drainPhrase(s *Scratch, from, to uint32) (docs, freqs []uint32
 // addTo adds the leaf's contributions to ascending candidates in [from, to).
 func (r *leafRun) addTo(s *Scratch, docs, scores []uint32, from, to uint32) {
 	if r.kind == leafTerm {
-		addSought(&r.cur[0], docs, scores)
+		addSought(s, &r.cur[0], docs, scores)
 		return
 	}
 	if len(docs) == 0 {
@@ -212,11 +212,22 @@ func (r *leafRun) addTo(s *Scratch, docs, scores []uint32, from, to uint32) {
 }
 
 // addSought adds the contributions of one term to ascending candidates.
-func addSought(c *cursor, docs, scores []uint32) {
+func addSought(s *Scratch, c *cursor, docs, scores []uint32) {
 	norms, inv, w := c.f.norms, c.inv, c.w
 	next := uint32(0) // no posting lies below, from the last seek on
-	for i, d := range docs {
+	for i := 0; i < len(docs); i++ {
+		d := docs[i]
 		if d < next {
+			continue
+		}
+		if ranks := c.ranks(s, docs[i:]); len(ranks) > 0 {
+			for k, at := range ranks {
+				if d := docs[i+k]; c.docs[at&(blockDocs-1)] == d {
+					c.i = int(at)
+					scores[i+k] += contribution(w, c.freq(), inv[norms[d]])
+				}
+			}
+			i += len(ranks) - 1
 			continue
 		}
 		next = c.seek(d)
@@ -231,11 +242,24 @@ func addSought(c *cursor, docs, scores []uint32) {
 
 // keepSought is addSought for a conjunction: candidates that the term lacks
 // are dropped. It returns the number kept.
-func keepSought(c *cursor, docs, scores []uint32) int {
+func keepSought(s *Scratch, c *cursor, docs, scores []uint32) int {
 	norms, inv, w := c.f.norms, c.inv, c.w
 	next, n := uint32(0), 0
-	for i, d := range docs {
+	for i := 0; i < len(docs); i++ {
+		d := docs[i]
 		if d < next {
+			continue
+		}
+		if ranks := c.ranks(s, docs[i:]); len(ranks) > 0 {
+			for k, at := range ranks {
+				if d := docs[i+k]; c.docs[at&(blockDocs-1)] == d {
+					c.i = int(at)
+					docs[n] = d
+					scores[n] = scores[i+k] + contribution(w, c.freq(), inv[norms[d]])
+					n++
+				}
+			}
+			i += len(ranks) - 1
 			continue
 		}
 		next = c.seek(d)

@@ -43,6 +43,7 @@ type Scratch struct {
 	frames    []frame
 	positions [][]uint32
 	places    []int
+	ranks     [blockDocs]uint16 // of candidates in a block
 	leafOf    []int
 	need      [256]uint8 // by norm: no freq up to it reaches the floor
 }
@@ -484,7 +485,7 @@ func (x *search) and() {
 			}
 			s.Work.Candidates += n
 			r := &s.leaves[i]
-			n = keepSought(&r.cur[0], s.docs[:n], s.scores[:n])
+			n = keepSought(s, &r.cur[0], s.docs[:n], s.scores[:n])
 			left -= r.bound
 		}
 		for i, score := range s.scores[:n] {

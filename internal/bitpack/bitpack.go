@@ -157,6 +157,28 @@ func PrefixSum(v []uint32, base uint32) {
 	}
 }
 
+// Ranks writes to out, for each of up to Block values of xs, how many of the
+// ascending values of v lie below it.
+func Ranks(out []uint16, v *[Block]uint32, xs []uint32) {
+	xs = xs[:min(len(xs), Block)]
+	out = out[:len(xs)]
+	if len(xs) == 0 || kernelRanks(out, v, xs) {
+		return
+	}
+	for i, x := range xs {
+		at := 0
+		for half := Block / 2; half > 0; half /= 2 {
+			if v[(at+half-1)&(Block-1)] < x {
+				at += half
+			}
+		}
+		if v[at&(Block-1)] < x {
+			at++
+		}
+		out[i] = uint16(at)
+	}
+}
+
 // RunSize returns the bytes of a run of n values of the given width.
 func RunSize(n, width int) int { return (n*width + 7) / 8 }
 

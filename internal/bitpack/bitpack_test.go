@@ -254,3 +254,24 @@ func TestRunAtEqualsRun(t *testing.T) {
 		}
 	}
 }
+
+func TestRanks(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 4))
+	for round := range 300 {
+		v := [Block]uint32(random(rng, Block, 1+round%32))
+		slices.Sort(v[:])
+		xs := random(rng, rng.IntN(Block+1), 1+round%32)
+		xs = append(xs, v[0], v[255], v[17], 0, 1<<32-1)[:min(len(xs)+5, Block)]
+		var out [Block]uint16
+		Ranks(out[:], &v, xs)
+		for i, x := range xs {
+			want := 0
+			for want < Block && v[want] < x {
+				want++
+			}
+			if int(out[i]) != want {
+				t.Fatalf("round %d: rank of %d is %d, want %d", round, x, out[i], want)
+			}
+		}
+	}
+}

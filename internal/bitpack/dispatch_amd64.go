@@ -6,7 +6,7 @@ import "golang.org/x/sys/cpu"
 
 // useAVX2 is set once, before any other code of the program runs; only tests
 // change it.
-var useAVX2 = cpu.X86.HasAVX2
+var useAVX2 = cpu.X86.HasAVX2 && cpu.X86.HasPOPCNT
 
 // kernelUnpack reads a full block and adds bias to its values, when there is a
 // kernel for its width.
@@ -72,6 +72,14 @@ func kernelUnpack(dst *[Block]uint32, src []byte, width int, bias uint32) bool {
 func kernelPrefixSum(v *[Block]uint32, base uint32) bool {
 	if useAVX2 {
 		prefixSumAVX2(&v[0], base)
+	}
+	return useAVX2
+}
+
+// kernelRanks is Ranks of at least one value, when there is a kernel.
+func kernelRanks(out []uint16, v *[Block]uint32, xs []uint32) bool {
+	if useAVX2 {
+		ranksAVX2(&out[0], &v[0], &xs[0], len(xs))
 	}
 	return useAVX2
 }

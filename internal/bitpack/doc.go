@@ -15,8 +15,9 @@
 // So one shift and one mask serve eight values in a 256-bit register, and two
 // in a plain 64-bit one. The Go code does the latter: 33 straight-line
 // functions, one a width, without a branch a value. On amd64 with AVX2 kernels
-// do the former for widths up to 24, and the prefix sum of a block; they give
-// the same values. Searches of 1.2 M passages took 8 to 12 % less with them.
+// do the former for widths up to 24, the prefix sum of a block, and Ranks; they
+// give the same values. Searches of 1.2 M passages took 8 to 12 % less with the
+// first two, and another 10 (union) to 19 % (intersection) with the third.
 //
 // A short run (AppendRun, Run, At) is packed horizontally: value i takes the
 // bits i·b … i·b+b-1 of a little-endian bit stream, ⌈n·b/8⌉ bytes in all. It

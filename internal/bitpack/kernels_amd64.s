@@ -4115,3 +4115,74 @@ eight:
 	JNZ        eight
 	VZEROUPPER
 	RET
+
+DATA sixteenth<>+0(SB)/4, $0x0000000f
+DATA sixteenth<>+4(SB)/4, $0x0000001f
+DATA sixteenth<>+8(SB)/4, $0x0000002f
+DATA sixteenth<>+12(SB)/4, $0x0000003f
+DATA sixteenth<>+16(SB)/4, $0x0000004f
+DATA sixteenth<>+20(SB)/4, $0x0000005f
+DATA sixteenth<>+24(SB)/4, $0x0000006f
+DATA sixteenth<>+28(SB)/4, $0x0000007f
+DATA sixteenth<>+32(SB)/4, $0x0000008f
+DATA sixteenth<>+36(SB)/4, $0x0000009f
+DATA sixteenth<>+40(SB)/4, $0x000000af
+DATA sixteenth<>+44(SB)/4, $0x000000bf
+DATA sixteenth<>+48(SB)/4, $0x000000cf
+DATA sixteenth<>+52(SB)/4, $0x000000df
+DATA sixteenth<>+56(SB)/4, $0x000000ef
+DATA sixteenth<>+60(SB)/4, $0x000000ff
+GLOBL sixteenth<>(SB), RODATA|NOPTR, $64
+
+// func ranksAVX2(out *uint16, v *uint32, xs *uint32, n int)
+// Requires: AVX, AVX2, CMOV, POPCNT
+TEXT ·ranksAVX2(SB), NOSPLIT, $0-32
+	MOVQ       out+0(FP), AX
+	MOVQ       v+8(FP), CX
+	MOVQ       xs+16(FP), DX
+	MOVQ       n+24(FP), BX
+	VPCMPEQD   Y0, Y0, Y0
+	VPSLLD     $0x1f, Y0, Y0
+	VMOVDQU    sixteenth<>+0(SB), Y1
+	VPCMPEQD   Y2, Y2, Y2
+	VPGATHERDD Y2, (CX)(Y1*4), Y3
+	VPXOR      Y0, Y3, Y3
+	VMOVDQU    sixteenth<>+32(SB), Y1
+	VPCMPEQD   Y2, Y2, Y2
+	VPGATHERDD Y2, (CX)(Y1*4), Y4
+	VPXOR      Y0, Y4, Y4
+	MOVL       $0x0000000f, R9
+
+value:
+	VPBROADCASTD (DX), Y1
+	VPXOR        Y0, Y1, Y1
+	VMOVDQA      Y3, Y2
+	VMOVDQA      Y4, Y5
+	VPCMPGTD     Y2, Y1, Y2
+	VPCMPGTD     Y5, Y1, Y5
+	VMOVMSKPS    Y2, SI
+	VMOVMSKPS    Y5, DI
+	SHLL         $0x08, DI
+	ORL          DI, SI
+	POPCNTL      SI, SI
+	CMPL         SI, R9
+	CMOVLGT      R9, SI
+	MOVL         SI, R8
+	SHLL         $0x04, R8
+	VPXOR        (CX)(R8*4), Y0, Y2
+	VPXOR        32(CX)(R8*4), Y0, Y5
+	VPCMPGTD     Y2, Y1, Y2
+	VPCMPGTD     Y5, Y1, Y5
+	VMOVMSKPS    Y2, SI
+	VMOVMSKPS    Y5, DI
+	SHLL         $0x08, DI
+	ORL          DI, SI
+	POPCNTL      SI, SI
+	ADDL         R8, SI
+	MOVW         SI, (AX)
+	ADDQ         $0x04, DX
+	ADDQ         $0x02, AX
+	DECQ         BX
+	JNZ          value
+	VZEROUPPER
+	RET

@@ -14,5 +14,6 @@ func TestKernelsEqualGo(t *testing.T) {
 	t.Run("go", func(t *testing.T) {
 		TestBlockEqualsReference(t)
 		TestBadArguments(t)
+		TestRanks(t)
 	})
 }

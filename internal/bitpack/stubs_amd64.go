@@ -128,3 +128,8 @@ func unpack24AVX2(dst *uint32, src *byte, bias uint32)
 //
 //go:noescape
 func prefixSumAVX2(dst *uint32, base uint32)
+
+// ranksAVX2 writes how many of 256 ascending values lie below each of n others.
+//
+//go:noescape
+func ranksAVX2(out *uint16, v *uint32, xs *uint32, n int)

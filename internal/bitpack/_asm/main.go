@@ -28,6 +28,7 @@ func main() {
 		unpack(width)
 	}
 	prefixSum()
+	ranks()
 	Generate()
 }
 
@@ -117,6 +118,65 @@ func prefixSum() {
 	ADDQ(U8(32), dst)
 	DECQ(left)
 	JNZ(LabelRef("eight"))
+	VZEROUPPER()
+	RET()
+}
+
+// ranks writes the kernel that finds values in an ascending block. Every
+// sixteenth value tells the sixteen to look at; both looks compare all at once,
+// without a branch, so that the searches of several values overlap.
+func ranks() {
+	index := GLOBL("sixteenth", attr.RODATA|attr.NOPTR)
+	for i := range 16 {
+		DATA(4*i, U32(16*i+15))
+	}
+	TEXT("ranksAVX2", attr.NOSPLIT, "func(out *uint16, v *uint32, xs *uint32, n int)")
+	Pragma("noescape")
+	Doc("ranksAVX2 writes how many of 256 ascending values lie below each of n others.")
+	out, v, xs, n := Load(Param("out"), GP64()), Load(Param("v"), GP64()), Load(Param("xs"), GP64()), Load(Param("n"), GP64())
+	sign := YMM() // comparisons are signed: flip the top bit
+	VPCMPEQD(sign, sign, sign)
+	VPSLLD(U8(31), sign, sign)
+	var samples [2]reg.VecVirtual
+	for h := range samples {
+		at, mask := YMM(), YMM()
+		samples[h] = YMM()
+		VMOVDQU(index.Offset(32*h), at)
+		VPCMPEQD(mask, mask, mask)
+		VPGATHERDD(mask, Mem{Base: v, Index: at, Scale: 4}, samples[h])
+		VPXOR(sign, samples[h], samples[h])
+	}
+	x, t, u := YMM(), YMM(), YMM()
+	low, high, group, most := GP32(), GP32(), GP32(), GP32()
+	MOVL(U32(15), most)
+	count := func() { // of the values in t and u below x
+		VPCMPGTD(t, x, t)
+		VPCMPGTD(u, x, u)
+		VMOVMSKPS(t, low)
+		VMOVMSKPS(u, high)
+		SHLL(U8(8), high)
+		ORL(high, low)
+		POPCNTL(low, low)
+	}
+	Label("value")
+	VPBROADCASTD(Mem{Base: xs}, x)
+	VPXOR(sign, x, x)
+	VMOVDQA(samples[0], t)
+	VMOVDQA(samples[1], u)
+	count()
+	CMPL(low, most)
+	CMOVLGT(most, low)
+	MOVL(low, group)
+	SHLL(U8(4), group)
+	VPXOR(Mem{Base: v, Index: group.As64(), Scale: 4}, sign, t)
+	VPXOR(Mem{Base: v, Index: group.As64(), Scale: 4, Disp: 32}, sign, u)
+	count()
+	ADDL(group, low)
+	MOVW(low.As16(), Mem{Base: out})
+	ADDQ(U8(4), xs)
+	ADDQ(U8(2), out)
+	DECQ(n)
+	JNZ(LabelRef("value"))
 	VZEROUPPER()
 	RET()
 }
