@@ -115,6 +115,7 @@ type binder struct {
 	params map[string]Params
 	seen   map[string]int // field number and term → number in terms
 	names  map[string]int
+	found  []entry // of term t in segment s: found[t·segments+s], df 0 = absent
 	scale  float64 // product of the boosts around the query at hand
 	// scanned counts the terms that automata have read.
 	scanned int
@@ -149,19 +150,13 @@ func Bind(q Query, segs []SegmentFields, params map[string]Params) (*Bound, erro
 		}
 		b.b.k1 = k1 / float64(n)
 	}
-	b.b.entries = make([]entry, len(segs)*len(b.b.terms))
-	for t, term := range b.b.terms {
-		for s, f := range b.b.fields[term.field].perSeg {
-			if f == nil {
-				continue
-			}
-			e, ok, err := f.lookup(term.term)
-			if err != nil {
-				return nil, err
-			}
-			if ok {
-				b.b.entries[s*len(b.b.terms)+t] = e
-			}
+	// Terms were found one after the other; a search wants those of a segment
+	// side by side.
+	n := len(b.b.terms)
+	b.b.entries = make([]entry, len(segs)*n)
+	for t := range n {
+		for s := range segs {
+			b.b.entries[s*n+t] = b.found[t*len(segs)+s]
 		}
 	}
 	return b.b, nil
@@ -329,14 +324,15 @@ func (b *binder) term(field int, term []byte) (int, error) {
 	}
 	t := boundTerm{field: field, term: bytes.Clone(term)}
 	for _, f := range b.b.fields[field].perSeg {
-		if f == nil {
-			continue
+		var e entry
+		if f != nil {
+			var err error
+			if e, _, err = f.lookup(term); err != nil {
+				return 0, err
+			}
 		}
-		df, err := f.DocFreq(term)
-		if err != nil {
-			return 0, err
-		}
-		t.df += df
+		t.df += e.df
+		b.found = append(b.found, e)
 	}
 	b.seen[key] = len(b.b.terms)
 	b.b.terms = append(b.b.terms, t)

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/quarrysearch/quarry/index/filter"
+	"github.com/quarrysearch/quarry/index/keyword"
 	"github.com/quarrysearch/quarry/storage"
 )
 
@@ -57,6 +58,11 @@ func queries() map[string]Query {
 		"and":      {Text: &TextQuery{Text: "river flows", Operator: And}, Count: true},
 		"phrase":   {Text: &TextQuery{Text: "the river", Phrase: true}, Count: true},
 		"prefix":   {Text: &TextQuery{Text: "stone flow", Prefix: true}},
+		"syntax":   {Text: &TextQuery{QueryString: `+river bridg~ "the river"~2 st* -map^2 title:(hill OR r?ad)`}, Count: true},
+		"fuzzy":    {Text: &TextQuery{Clause: &keyword.Clause{Fuzzy: "rivres strase", MaxTerms: 3}}, Count: true},
+		"regexp":   {Text: &TextQuery{Clause: &keyword.Clause{Regexp: "(r|s)[a-z]+"}}},
+		"best":     {Text: &TextQuery{Text: "river stone", Join: keyword.JoinBest, TieBreaker: .2}},
+		"together": {Text: &TextQuery{Text: "river stone", Join: keyword.JoinTogether, Operator: And}},
 		"field":    {Text: &TextQuery{Text: "running cafe", Fields: map[string]float64{"body": 1}}},
 		"l2":       {Vector: vec},
 		"cosine":   {Vector: cosine},

@@ -30,7 +30,7 @@ func (inspectCmd) Help() string {
     quarry inspect idx
     quarry inspect idx --sections
 
---json prints {"dir", "schema", "model", "stats": {"generation", "documents", "deleted", "segments", "mutable_bytes", "wal_bytes", "fields"}, "open_ms", "files": [{"name", "bytes", "docs", "deleted", "text": [{"field", "docs", "terms", "tokens", "postings"}], "vectors": [{"field", "vectors", "dim", "metric", "graph", "m", "ef_construction", "levels", "hot_bytes", "curve": [{"ef", "recall", "distances"}]}], "sections": [{"name", "offset", "bytes"}]}]}.`
+--json prints {"dir", "schema", "model", "stats": {"generation", "documents", "deleted", "segments", "mutable_bytes", "wal_bytes", "fields"}, "open_ms", "files": [{"name", "bytes", "docs", "deleted", "text": [{"field", "docs", "terms", "tokens", "postings"}], "vectors": [{"field", "vectors", "dim", "metric", "graph", "m", "ef_construction", "bits", "levels", "hot_bytes", "curve": [{"ef", "slack", "recall", "distances"}]}], "sections": [{"name", "offset", "bytes"}]}]}.`
 }
 
 // inspection is what inspect found.
@@ -71,6 +71,7 @@ type vectorCounts struct {
 	Graph     bool   `json:"graph"`
 	M         int    `json:"m"`
 	Construct int    `json:"ef_construction"`
+	Bits      int    `json:"bits"`             // of a component of a code
 	Levels    []int  `json:"levels,omitempty"` // nodes of level 1, 2, …
 	HotBytes  int    `json:"hot_bytes"`        // a vector, touched by a walk
 	// Curve is what each width of the walk was measured to give at the build.
@@ -79,6 +80,7 @@ type vectorCounts struct {
 
 type curvePoint struct {
 	Ef        int     `json:"ef"`
+	Slack     float64 `json:"slack"` // candidates farther than (1+slack)·the k-th's distance end the walk; -1: nothing but the width does
 	Recall    float64 `json:"recall"`
 	Distances float64 `json:"distances"`
 }
@@ -147,8 +149,10 @@ func segmentSchema(public *index.Schema) (*segment.Schema, error) {
 	sc := &segment.Schema{Text: map[string]*segment.TextField{}, Vectors: map[string]*segment.VectorField{}, Meta: public.Meta}
 	for _, t := range public.Text {
 		a, err := analysis.New(t.Analyzer)
-		if err != nil {
-			return nil, err
+		if err != nil { // one of a program's own; only counts are read here
+			if a, err = analysis.New("standard"); err != nil {
+				return nil, err
+			}
 		}
 		sc.Text[t.Name] = &segment.TextField{Name: t.Name, Analyzer: a, NotStored: t.NotStored}
 	}
@@ -180,9 +184,9 @@ func inspectFile(fs storage.FS, dir string, entry storage.SegmentEntry, sc *segm
 	for _, field := range sortedKeys(seg.Vectors) {
 		v := seg.Vectors[field].Info()
 		c := vectorCounts{Field: field, Vectors: v.Vectors, Dim: v.Dim, Metric: v.Metric.String(), Graph: v.Graph,
-			M: v.M, Construct: v.EfConstruction, Levels: v.Levels, HotBytes: v.HotBytes}
+			M: v.M, Construct: v.EfConstruction, Bits: v.Bits, Levels: v.Levels, HotBytes: v.HotBytes}
 		for _, p := range v.Curve {
-			c.Curve = append(c.Curve, curvePoint{p.Ef, show.Round(float64(p.Recall), 4), show.Round(float64(p.Distances), 1)})
+			c.Curve = append(c.Curve, curvePoint{p.Ef, show.Round(float64(p.Slack), 4), show.Round(float64(p.Recall), 4), show.Round(float64(p.Distances), 1)})
 		}
 		out.Vectors = append(out.Vectors, c)
 	}
@@ -219,7 +223,7 @@ func (f *segmentFile) print(b *strings.Builder, e *console.Console, sections boo
 	for _, v := range f.Vectors {
 		fmt.Fprintf(b, "  vectors %s: %d of dimension %d, %s", show.Line(v.Field, 60), v.Vectors, v.Dim, v.Metric)
 		if v.Graph {
-			fmt.Fprintf(b, ", graph m %d, ef_construction %d, upper levels %v, %d hot bytes a vector\n", v.M, v.Construct, v.Levels, v.HotBytes)
+			fmt.Fprintf(b, ", %d bits, graph m %d, ef_construction %d, upper levels %v, %d hot bytes a vector\n", v.Bits, v.M, v.Construct, v.Levels, v.HotBytes)
 		} else {
 			b.WriteString(", no graph: scanned\n")
 		}

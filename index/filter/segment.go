@@ -300,7 +300,7 @@ func (f *field) span(doc uint32) (lo, hi uint32, err error) {
 		return doc, doc + 1, nil
 	}
 	lo, hi = f.starts[doc], f.starts[doc+1]
-	if lo > hi || int(hi) > f.codes.n {
+	if lo > hi || uint64(hi) > uint64(f.codes.n) {
 		return 0, 0, f.corrupt(partStarts, "list of doc %d out of order", doc)
 	}
 	return lo, hi, nil

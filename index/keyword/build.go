@@ -32,14 +32,13 @@ type Query struct {
 	words []matched
 }
 
-// matched is a word of the query that a text may hold, for each field that it
-// is searched in: as it is, as the start of a term, or by an automaton.
-type matched map[string]*forms
-
-type forms struct {
-	terms  [][]byte
-	prefix []byte
-	dfas   []*pattern.DFA
+// matched is a word of the query that a text may hold, in each of some fields: a
+// term, the start of one, or what automata accept.
+type matched struct {
+	fields []Field
+	terms  [][]byte // a field; nil: none
+	prefix bool
+	dfas   [][]*pattern.DFA // of each form of the word, one a field; nil: none
 }
 
 type builder struct {
@@ -269,13 +268,7 @@ func (b *builder) prefix(c *Clause, fields []Field, words []word, one func([]wor
 	last, rest := words[len(words)-1], words[:len(words)-1]
 	b.note(fields, rest)
 	if !b.hidden {
-		m := matched{}
-		for i, f := range fields {
-			if last.terms[i] != nil {
-				m[f.Name] = &forms{prefix: last.terms[i]}
-			}
-		}
-		b.q.words = append(b.q.words, m)
+		b.q.words = append(b.q.words, matched{fields: fields, terms: last.terms, prefix: true})
 	}
 	prefix := bm25.Prefix{Fields: boosts(fields), Prefix: last.terms, MaxTerms: c.MaxTerms}
 	if c.Operator == And {
@@ -384,77 +377,59 @@ func (b *builder) fuzzy(c *Clause, text string, fields []Field, words []word) (b
 
 // note remembers words for highlights.
 func (b *builder) note(fields []Field, words []word) {
-	if b.hidden {
-		return
-	}
-	for i := range words {
-		m := matched{}
-		for k, f := range fields {
-			if t := words[i].terms[k]; t != nil {
-				m[f.Name] = &forms{terms: [][]byte{t}}
-			}
-		}
-		b.q.words = append(b.q.words, m)
+	for i := 0; i < len(words) && !b.hidden; i++ {
+		b.q.words = append(b.q.words, matched{fields: fields, terms: words[i].terms})
 	}
 }
 
-func (b *builder) noteDFAs(fields []Field, lists ...[]*pattern.DFA) {
-	if b.hidden {
-		return
+func (b *builder) noteDFAs(fields []Field, forms ...[]*pattern.DFA) {
+	if !b.hidden {
+		b.q.words = append(b.q.words, matched{fields: fields, dfas: forms})
 	}
-	m := matched{}
-	for k, f := range fields {
-		for _, dfas := range lists {
-			if dfas[k] == nil {
-				continue
-			}
-			if m[f.Name] == nil {
-				m[f.Name] = &forms{}
-			}
-			m[f.Name].dfas = append(m[f.Name].dfas, dfas[k])
-		}
-	}
-	b.q.words = append(b.q.words, m)
 }
 
 // Matcher tells which word of the query, counted from 0, a term of a field's
 // text is, or -1; nil when no word is looked for there.
 func (q *Query) Matcher(field string) func(term []byte) int {
 	exact := map[string]int{}
-	type other struct {
-		*forms
-		word int
-	}
-	var others []other
+	prefixes := map[int][]byte{}
+	dfas := map[int][]*pattern.DFA{}
 	for i, m := range q.words {
-		f := m[field]
-		if f == nil {
-			continue
+		k := slices.IndexFunc(m.fields, func(f Field) bool { return f.Name == field })
+		switch {
+		case k < 0:
+		case m.terms != nil && m.terms[k] == nil:
+		case m.prefix:
+			prefixes[i] = m.terms[k]
+		case m.terms != nil:
+			exact[string(m.terms[k])] = i
 		}
-		for _, t := range f.terms {
-			exact[string(t)] = i
-		}
-		if f.prefix != nil || f.dfas != nil {
-			others = append(others, other{f, i})
+		for _, form := range m.dfas {
+			if k >= 0 && form[k] != nil {
+				dfas[i] = append(dfas[i], form[k])
+			}
 		}
 	}
-	if len(exact)+len(others) == 0 {
+	if len(exact)+len(prefixes)+len(dfas) == 0 {
 		return nil
 	}
 	return func(term []byte) int {
 		if i, ok := exact[string(term)]; ok {
 			return i
 		}
-		for _, o := range others {
-			if o.prefix != nil && bytes.HasPrefix(term, o.prefix) {
-				return o.word
+		best := -1
+		for i, p := range prefixes {
+			if bytes.HasPrefix(term, p) && (best < 0 || i < best) {
+				best = i
 			}
-			for _, d := range o.dfas {
-				if _, ok := d.Match(term); ok {
-					return o.word
+		}
+		for i, forms := range dfas {
+			for _, d := range forms {
+				if _, ok := d.Match(term); ok && (best < 0 || i < best) {
+					best = i
 				}
 			}
 		}
-		return -1
+		return best
 	}
 }

@@ -20,8 +20,12 @@ type word struct {
 // different analyzers are one word when they cover the same bytes.
 func (b *builder) analyze(fields []Field, text string, phrase bool) []word {
 	var words []word
-	done := map[string]int{}    // analyzer → field whose terms to share
-	cover := map[[2]int][]int{} // bytes → words, in order
+	done := map[string]int{} // analyzer → field whose terms to share
+	// cover leads from bytes to words, in order, where analyzers differ.
+	var cover map[[2]int][]int
+	if slices.ContainsFunc(fields, func(f Field) bool { return f.Analyzer.Identity() != fields[0].Analyzer.Identity() }) {
+		cover = map[[2]int][]int{}
+	}
 	for i, f := range fields {
 		a := f.Analyzer
 		if j, ok := done[a.Identity()]; ok {
@@ -50,7 +54,9 @@ func (b *builder) analyze(fields []Field, text string, phrase bool) []word {
 					start: tok.Start, end: tok.End,
 					terms: make([][]byte, len(fields)), positions: make([]uint32, len(fields)),
 				})
-				cover[key] = append(cover[key], at)
+				if cover != nil {
+					cover[key] = append(cover[key], at)
+				}
 			}
 			words[at].terms[i] = slices.Clone(tok.Term)
 			words[at].positions[i] = tok.Position

@@ -353,7 +353,7 @@ func BenchmarkIDsFind(b *testing.B) {
 	}
 	ids := make([]string, 4096)
 	for i := range ids {
-		ids[i] = fmt.Sprintf("doc-%08d", i*2654435761%n)
+		ids[i] = fmt.Sprintf("doc-%08d", uint64(i)*2654435761%n)
 	}
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
