@@ -39,8 +39,8 @@ var writing = []call{
 }
 
 // The SDK's client calls each tool: over stdio beside a server that is at work on
-// the same directory, over HTTP beside it, and over stdio for writing when the
-// server is gone.
+// the same directory, over HTTP beside it and at the server itself, and over stdio
+// for writing when the server is gone.
 func TestMCP(t *testing.T) {
 	s := start(t)
 	s.fill(t)
@@ -51,7 +51,8 @@ func TestMCP(t *testing.T) {
 			t.Errorf("tools: %s", tools)
 		}
 	})
-	t.Run("HTTP", func(t *testing.T) { overHTTP(t, s) })
+	t.Run("HTTP", func(t *testing.T) { overHTTP(t, launch(t, s.data, "mcp")) })
+	t.Run("HTTPOfServe", func(t *testing.T) { overHTTP(t, s) })
 	t.Run("StdioForWriting", func(t *testing.T) {
 		s.stop()
 		cs := stdio(t, "--data", s.data, "--write")
@@ -80,9 +81,8 @@ func stdio(t *testing.T, args ...string) *sdk.ClientSession {
 	return cs
 }
 
-// overHTTP starts a server for MCP beside the other.
-func overHTTP(t *testing.T, s *server) {
-	m := launch(t, s.data, "mcp")
+// overHTTP uses a server that reads.
+func overHTTP(t *testing.T, m *server) {
 	cs, err := sdk.NewClient(&sdk.Implementation{Name: "e2e"}, nil).Connect(t.Context(), &sdk.StreamableClientTransport{Endpoint: m.url + "/mcp"}, nil)
 	if err != nil {
 		t.Fatal(err)

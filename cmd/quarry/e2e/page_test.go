@@ -62,6 +62,17 @@ func searches(t *testing.T, s *server) {
 	if n := b.count(".bar.vector"); n != 0 {
 		t.Errorf("keyword mode shows %d vector bars", n)
 	}
+	b.ask("deplooy")
+	if got := b.text(".status"); !strings.Contains(got, "Did you mean deploy?") {
+		t.Errorf("a misspelled word: %q", got)
+	}
+	b.shot("did-you-mean")
+	b.click(".status .linklike")
+	b.wait(`document.querySelectorAll('.hit').length > 0`)
+	b.visit(s.url + "/?in=c%3Ahandbook&mode=keyword&words=syntax&q=%2Bdeploy+-canary+lang%3A")
+	if n := b.count(".hit mark"); n == 0 {
+		t.Error("no hits by the query syntax")
+	}
 	b.ask("zzzzzz")
 	if got := b.text(".hits"); !strings.Contains(got, "Nothing matches") {
 		t.Errorf("without hits: %q", got)

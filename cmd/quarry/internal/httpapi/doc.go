@@ -34,6 +34,11 @@
 //   - A request that ran into its deadline (504) may have been carried out, whole.
 //   - Collections made with a model embed documents and queries by themselves;
 //     mode "auto" then searches by words and by meaning, as quarry search does.
+//   - Requests on spaces act as the account that the key is bound to; an admin
+//     key may name any account, or none for the operator. The catalogue itself
+//     is package manage.
+//   - /v1/retrieval is Dify's External Knowledge API, with its errors (package
+//     dify).
 //   - Paths in error messages are relative to the data directory.
 //
 // # Concurrency and cost

@@ -181,6 +181,9 @@ func fieldOf(detail string) string {
 	case "filter", "facets", "fields", "highlight", "vector", "text", "after", "offset", "depth", "group":
 		return word
 	}
+	if strings.HasPrefix(detail, "regular expression ") {
+		return "text"
+	}
 	if strings.Contains(detail, ": filter: ") { // of a knowledge base
 		return "filter"
 	}

@@ -370,6 +370,8 @@ func bodyFor(rt httpapi.Route) string {
 		return `{"query":"x"}`
 	case strings.HasSuffix(rt.Pattern, "/batch"):
 		return `{"searches":[]}`
+	case strings.HasSuffix(rt.Pattern, "/suggest"), strings.HasSuffix(rt.Pattern, "/terms"):
+		return `{"field":"text","text":"x"}`
 	case strings.HasSuffix(rt.Pattern, "/restore"):
 		return `{"snapshot":"snap"}`
 	case strings.HasSuffix(rt.Pattern, "/enabled"):

@@ -143,6 +143,10 @@ function query(info, q, s) {
     if (s.prefix) t.prefix = true;
     if (mode === 'hybrid' && s.wk !== 1) t.weight = s.wk;
     if (Object.keys(t).length) body.text = t;
+    if (s.words === 'syntax' && mode === 'keyword') {
+      delete body.query;
+      body.query_string = text;
+    }
   }
   if (mode !== 'keyword') {
     const v = {};
@@ -185,7 +189,15 @@ async function searchCollection(key, info, q, s, signal, facets) {
     }
     return out;
   };
-  return page({}, 0);
+  const first = await page({}, 0);
+  if (body.query && body.mode !== 'vector' && body.query.length < 300 && !first.hits.some((h) => h.keyword)) first.meant = await meant(key, info, body.query, signal);
+  return first;
+}
+
+// meant is the text that was meant, where no document has its words as written.
+async function meant(key, info, text, signal) {
+  const all = await Promise.allSettled(info.texts.slice(0, 4).map((field) => json('POST', place(key) + '/suggest', { body: { field, text, limit: 1 }, signal })));
+  return all.map((x) => x.value?.text).find((x) => x) || '';
 }
 
 // absolute turns marks of passages into marks of the whole text.
@@ -214,7 +226,7 @@ function collectionHit(h, n, info, body) {
     if (!snippets.length && field !== titleField && fields[field]) snippets.push({ field, ...head(fields[field]) });
   }
   for (const [name, v] of Object.entries(fields)) if (!info.texts.includes(name) && name !== titleField) meta[name] = v;
-  const words = !!body.query && body.mode !== 'vector', meaning = !!body.query && body.mode !== 'keyword';
+  const words = !!(body.query || body.query_string) && body.mode !== 'vector', meaning = !!body.query && body.mode !== 'keyword';
   return { n, id: h.id, title: titleField ? fields[titleField] : '', titleMarks, score: h.score, kind: h.score_kind, legs: { keyword: words, vector: meaning }, keyword: h.keyword, vector: h.vector, snippets, meta, raw: h };
 }
 
@@ -307,7 +319,7 @@ export async function why(key, info, q, s, id) {
   if (filterText(s)) steps.push({ name: 'pass the filter', n: plan.matches || 0 });
   const compared = (plan.segments || []).reduce((a, x) => a + (x.distances || 0), 0);
   if (compared) steps.push({ name: 'vectors compared', n: compared });
-  if (body.query) steps.push({ name: 'match', n: r.total ?? 0 });
+  if (body.query || body.query_string) steps.push({ name: 'match', n: r.total ?? 0 });
   steps.push({ name: 'shown', n: r.hits.length });
   return { found: at >= 0, text: plan.lost || (at >= 0 ? `hit ${at + 1}` : 'not among the hits'), steps, tree: at >= 0 ? r.hits[at].explanation : null };
 }

@@ -108,12 +108,13 @@ export function mount(root, app) {
     result = r;
     current = -1;
     frame.classList.remove('stale');
-    const total = r.total >= 0 ? ` of ${num(r.total)}` : '';
+    const total = r.total > 0 ? ` of ${num(r.total)}` : '';
     fill(status,
       h('div', { class: 'line' },
         h('p', null, h('strong', null, r.hits.length ? num(r.hits.length) : 'No'), ` ${r.unit || (r.hits.length === 1 ? 'hit' : 'hits')}${total}`, browsing ? ' · all documents, by id' : '', h('span', { class: 'muted' }, ` · ${ms(r.ms)}`), r.roundtrip ? h('span', { class: 'muted trip' }, ` (${ms(r.roundtrip)} with the round trip)`) : null, r.about ? h('span', { class: 'muted' }, r.about) : null),
         h('button', { type: 'button', class: 'small', onclick: (e) => app.copy(location.href, e.target) }, 'Copy link')),
       timing(r),
+      r.meant ? h('p', { class: 'note' }, 'Did you mean ', h('button', { type: 'button', class: 'linklike', onclick: () => { app.state.q = box.input.value = r.meant; run(true); } }, h('bdi', null, r.meant)), '?') : null,
       [...r.notes, ...r.flags].map((n) => h('p', { class: 'note' }, n)));
     drawFacets(r);
     fill(list, r.hits.map((hit) => card(hit, tools)));

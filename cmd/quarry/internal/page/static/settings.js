@@ -75,7 +75,7 @@ export function settingsForm({ name, get, changed, typed }) {
       !base && hybrid ? select('fusion', 'Fusion', [['rrf', 'by rank (RRF)'], ['weighted', 'by score (weighted)']]) : null,
       !base && hybrid ? number('wk', 'Weight of keyword', { min: 0.01, max: 100, step: 'any' }) : null,
       !base && hybrid ? number('wv', 'Weight of vector', { min: 0.01, max: 100, step: 'any' }) : null,
-      !base && keyword ? select('words', 'Words', [['any', 'any of them'], ['all', 'all of them'], ['phrase', 'as a phrase']]) : null,
+      !base && keyword ? select('words', 'Words', [['any', 'any of them'], ['all', 'all of them'], ['phrase', 'as a phrase'], ...(mode === 'keyword' ? [['syntax', 'as query syntax']] : [])]) : null,
       !base && keyword ? box('prefix', 'Last word may go on') : null,
       !base && vector ? box('exact', 'Compare every vector') : null,
       base ? box('rerank', 'Rerank') : null);
