@@ -27,6 +27,8 @@
 //     and report success the next time. Errors after which the state of the
 //     disk is unknown match ErrReadOnly; a full disk does not.
 //   - Lengths are compared with the bytes there are before they are used.
+//   - Salvage (SalvageSegment, Damage, SalvageLogs) gives out what has its
+//     checksum and tells of the rest; nothing else reads past damage.
 //
 // # Concurrency
 //
@@ -41,7 +43,9 @@
 // OpenSegment and OpenDocs read header, footer and TOC, not the data.
 // Docs.Get decodes one block of 16 KiB, or none when the last one serves; a
 // DocCursor decodes each block once. WAL.Append copies the record; Commit
-// waits for one fsync, shared with all that wait. Verify reads everything.
+// waits for one fsync, shared with all that wait: the one who is to sync waits
+// up to half the time of the last sync for those that sync has set free.
+// Verify reads everything.
 //
 // # Choices, measured
 //
