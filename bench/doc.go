@@ -9,11 +9,21 @@
 // published. A malformed file is an error that names file and line or byte,
 // never a figure from half of it.
 //
-//	files ──► Collection, Matrix ──► RunVectors │ RunText │ RunEval ──► lines, reports
-//	                                     ▲ engine as func-typed fields of the Config
+//	files ──► Collection, Matrix ──► Run… ──► lines, reports ──► bench/plot
+//	                                  ▲ engine as func-typed fields of the Config
+//
+//	RunVectors   build, recall against speed, several threads
+//	RunFiltered  a grid of filters by share and correlation, against the exact scan
+//	RunChurn     everything replaced time and again, against a fresh build
+//	RunCold      the first searches with nothing in the page cache
+//	RunText      keyword latency
+//	RunHybrid    hybrid latency, legs alone, filters
+//	RunEval      ranking quality
 //
 // The engine comes in through functions (Build, Search), so every loop here can
-// be run on a stand-in, and on another engine.
+// be run on a stand-in, and on another engine. Lines are JSON objects that say
+// what they are ("kind"), of which engine and of which set; bench/peers prints the
+// same for other engines.
 //
 // # Rules of measuring
 //

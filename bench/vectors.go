@@ -7,9 +7,11 @@ import (
 	"time"
 )
 
-// DefaultEF are the search widths swept where a VectorConfig names none, the
-// ones the peer scripts sweep.
-func DefaultEF() []int { return []int{10, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 800} }
+// DefaultEF are the search widths swept where a VectorConfig names none. The
+// peers' scripts sweep most of them.
+func DefaultEF() []int {
+	return []int{10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256, 384, 512, 800}
+}
 
 // A VectorConfig says what RunVectors measures. Engine, Queries, Truth, Build,
 // Search and Report are required.

@@ -31,14 +31,30 @@ type line struct {
 	Correlation string  `json:"correlation"`
 	AvgUs       float64 `json:"avg_us"`
 	BestUs      float64 `json:"best_us"`
+
+	Mode    string  `json:"mode"` // text, hybrid
+	Filter  string  `json:"filter"`
+	K       int     `json:"k"`
+	P50Us   float64 `json:"p50_us"`
+	P99Us   float64 `json:"p99_us"`
+	IndexS  float64 `json:"index_s"` // text index
+	Round   int     `json:"round"`   // churn
+	State   string  `json:"state"`
+	Ratio   float64 `json:"ratio"`          // parallel
+	Each    float64 `json:"bytes_a_vector"` // memory
+	OpenMs  float64 `json:"open_ms"`        // open, cold
+	FirstMs float64 `json:"first_ms"`
 }
 
 // setting is what lines of several runs have in common.
 type setting struct {
 	kind, engine, set string
-	m, ef             int
+	m, ef, threads    int
 	share             float64
 	correlation       string
+	mode, filter      string
+	k, round          int
+	state             string
 }
 
 // read reads files and takes the median of the runs of each setting; the result
@@ -61,10 +77,13 @@ func read(files []string) ([]line, error) {
 				_ = f.Close() // the first error is told
 				return nil, fmt.Errorf("%s:%d: %w", name, n, err)
 			}
+			if l.Kind == "build" && l.BuildS == 0 {
+				continue // the index was there already
+			}
 			if l.Net > 0 {
 				l.QPS = l.Net
 			}
-			key := setting{l.Kind, l.Engine, l.Set, l.M, l.EF, l.Share, l.Correlation}
+			key := setting{l.Kind, l.Engine, l.Set, l.M, l.EF, l.Threads, l.Share, l.Correlation, l.Mode, l.Filter, l.K, l.Round, l.State}
 			runs[key] = append(runs[key], l)
 		}
 		if err := cmp.Or(lines.Err(), f.Close()); err != nil {
@@ -73,7 +92,8 @@ func read(files []string) ([]line, error) {
 	}
 	keys := slices.SortedFunc(maps.Keys(runs), func(a, b setting) int {
 		return cmp.Or(cmp.Compare(a.set, b.set), cmp.Compare(a.engine, b.engine), cmp.Compare(a.kind, b.kind), cmp.Compare(a.m, b.m), cmp.Compare(a.ef, b.ef),
-			cmp.Compare(b.share, a.share), cmp.Compare(a.correlation, b.correlation))
+			cmp.Compare(a.threads, b.threads), cmp.Compare(b.share, a.share), cmp.Compare(a.correlation, b.correlation), cmp.Compare(a.mode, b.mode),
+			cmp.Compare(a.filter, b.filter), cmp.Compare(a.k, b.k), cmp.Compare(a.round, b.round), cmp.Compare(a.state, b.state))
 	})
 	out := make([]line, len(keys))
 	for i, key := range keys {
@@ -99,7 +119,9 @@ func medians(runs []line) line {
 	}
 	for _, get := range []func(*line) *float64{
 		func(l *line) *float64 { return &l.Recall }, func(l *line) *float64 { return &l.QPS }, func(l *line) *float64 { return &l.BuildS },
-		func(l *line) *float64 { return &l.AvgUs }, func(l *line) *float64 { return &l.BestUs },
+		func(l *line) *float64 { return &l.AvgUs }, func(l *line) *float64 { return &l.BestUs }, func(l *line) *float64 { return &l.P50Us },
+		func(l *line) *float64 { return &l.P99Us }, func(l *line) *float64 { return &l.IndexS }, func(l *line) *float64 { return &l.Ratio },
+		func(l *line) *float64 { return &l.Each }, func(l *line) *float64 { return &l.OpenMs }, func(l *line) *float64 { return &l.FirstMs },
 	} {
 		median(get)
 	}

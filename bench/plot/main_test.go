@@ -106,6 +106,18 @@ func TestMedians(t *testing.T) {
 	}
 }
 
+// A build of no time is an index that was there.
+func TestReused(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "runs.jsonl")
+	if err := os.WriteFile(file, []byte(`{"kind":"build","engine":"a","set":"s","build_s":0}`+"\n"+`{"kind":"build","engine":"a","set":"s","build_s":7}`+"\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	lines, err := read([]string{file})
+	if err != nil || len(lines) != 1 || lines[0].BuildS != 7 {
+		t.Errorf("%+v, %v", lines, err)
+	}
+}
+
 func TestErrors(t *testing.T) {
 	bad := filepath.Join(t.TempDir(), "bad.jsonl")
 	if err := os.WriteFile(bad, []byte("{}\nno JSON\n"), 0o666); err != nil {

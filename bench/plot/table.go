@@ -6,8 +6,64 @@ import (
 	"math"
 )
 
-// table writes a table in Markdown: a row for each engine on each set.
+// table writes tables in Markdown, one for each kind of measurement there is.
 func table(w io.Writer, lines []line) error {
+	if len(sets(lines, "curve")) > 0 {
+		if err := curveTable(w, lines); err != nil {
+			return err
+		}
+	}
+	for _, t := range others {
+		head := false
+		for _, l := range lines {
+			if l.Kind != t.kind {
+				continue
+			}
+			if !head {
+				head = true
+				if _, err := fmt.Fprintf(w, "\n%s\n", t.head); err != nil {
+					return err
+				}
+			}
+			if _, err := fmt.Fprintln(w, t.row(l)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// others are the tables with a row for each line.
+var others = []struct {
+	kind, head string
+	row        func(line) string
+}{
+	{"parallel", "| set | engine | threads | queries/s | to one |\n|---|---|--:|--:|--:|", func(l line) string {
+		return fmt.Sprintf("| %s | %s | %d | %.0f | %.2f × |", l.Set, l.Engine, l.Threads, round3(l.QPS), l.Ratio)
+	}},
+	{"memory", "| set | engine | bytes a vector, beyond the full ones |\n|---|---|--:|", func(l line) string {
+		return fmt.Sprintf("| %s | %s | %.0f |", l.Set, l.Engine, l.Each)
+	}},
+	{"cold", "| set | engine | opened, ms | first query, ms | first 100, p50 µs |\n|---|---|--:|--:|--:|", func(l line) string {
+		return fmt.Sprintf("| %s | %s | %.1f | %.1f | %.1f |", l.Set, l.Engine, l.OpenMs, l.FirstMs, l.P50Us)
+	}},
+	{"churn", "| set | engine | state | replaced | recall | avg µs | MB on disk |\n|---|---|---|--:|--:|--:|--:|", func(l line) string {
+		return fmt.Sprintf("| %s | %s | %s | %d × | %.4f | %.1f | %.0f |", l.Set, l.Engine, l.State, l.Round, l.Recall, l.AvgUs, float64(l.Bytes)/1e6)
+	}},
+	{"text index", "| set | engine | indexed, s | MB on disk |\n|---|---|--:|--:|", func(l line) string {
+		return fmt.Sprintf("| %s | %s | %.1f | %.0f |", l.Set, l.Engine, l.IndexS, float64(l.Bytes)/1e6)
+	}},
+	{"text", "| set | engine | mode | k | avg µs | p50 | p99 |\n|---|---|---|--:|--:|--:|--:|", func(l line) string {
+		return fmt.Sprintf("| %s | %s | %s | %d | %.1f | %.1f | %.1f |", l.Set, l.Engine, l.Mode, l.K, l.AvgUs, l.P50Us, l.P99Us)
+	}},
+	{"hybrid", "| set | engine | mode | filter | threads | avg µs | p50 | p99 |\n|---|---|---|---|--:|--:|--:|--:|", func(l line) string {
+		return fmt.Sprintf("| %s | %s | %s | %s | %d | %.1f | %.1f | %.1f |", l.Set, l.Engine, l.Mode, l.Filter, l.Threads, l.AvgUs, l.P50Us, l.P99Us)
+	}},
+}
+
+// curveTable has a row for each engine on each set: speed at two recalls, and the
+// build.
+func curveTable(w io.Writer, lines []line) error {
 	if _, err := fmt.Fprint(w, "| set | engine | queries/s at recall 0.95 | at 0.99 | build, s | MB on disk |\n|---|---|--:|--:|--:|--:|\n"); err != nil {
 		return err
 	}

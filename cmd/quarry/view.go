@@ -123,6 +123,14 @@ func plan(b *strings.Builder, p *index.Plan) {
 		if s.Vector != "" {
 			fmt.Fprintf(b, ", vectors: %s, ef %d, %d distances, %d hops, %d rescored", s.Vector, s.Ef, s.Distances, s.Hops, s.Rescored)
 		}
+		for _, way := range []struct {
+			name string
+			us   float64
+		}{{"scan", s.Scan}, {"graph", s.Graph}, {"two-hop", s.TwoHop}} {
+			if way.us > 0 {
+				fmt.Fprintf(b, ", %s estimated %.0f µs", way.name, way.us)
+			}
+		}
 		b.WriteByte('\n')
 	}
 }

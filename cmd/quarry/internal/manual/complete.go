@@ -193,7 +193,7 @@ end
 			}
 			fmt.Fprintf(b, " -d %s\n", quote(brief(f.help)))
 			if f.negated != "" {
-				fmt.Fprintf(b, "%s -l %s\n", at, f.negated)
+				fmt.Fprintf(b, "%s -l %s -d %s\n", at, f.negated, quote("Not: "+brief(f.help)))
 			}
 		}
 	})

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -125,6 +126,46 @@ func TestShells(t *testing.T) {
 	}
 	if err := WriteCompletion(&bytes.Buffer{}, model(t), "tcsh"); err == nil {
 		t.Error("no error for tcsh")
+	}
+}
+
+// TestZsh and TestFish ask the shells, where there are any. Zsh's own completion
+// functions are stood in for: they want a terminal.
+func TestZsh(t *testing.T) {
+	ask(t, "zsh", []string{"-fc", `compdef() {}; compadd() { shift; print -r -- $@ }; _describe() { print -r -- ${(P)2%%:*} }; _files() { print FILES }
+source $0; words=("$@"); CURRENT=$#; _prog`}, map[string]string{
+		"prog key ":        "list add --help -h",
+		"prog get --mode ": "fast deep",
+		"prog get x":       "FILES",
+		"prog get x --":    "--mode -m --json --raw --no-raw --out --help -h",
+	})
+}
+
+func TestFish(t *testing.T) {
+	ask(t, "fish", []string{"--no-config", "-c", `source $argv[1]; complete -C "$argv[2..-1]" | string split -f1 \t`}, map[string]string{
+		"prog key ":        "add list",
+		"prog get --mode ": "deep fast",
+		"prog get --no":    "--no-raw",
+	})
+}
+
+func ask(t *testing.T, shell string, args []string, wants map[string]string) {
+	t.Helper()
+	path, err := exec.LookPath(shell)
+	if err != nil {
+		t.Skip("no " + shell)
+	}
+	file := filepath.Join(t.TempDir(), "script")
+	if err := os.WriteFile(file, []byte(script(t, shell)), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for line, want := range wants {
+		cmd := exec.Command(path, append(append(slices.Clone(args), file), strings.Split(line, " ")...)...)
+		cmd.Env = append(os.Environ(), "HOME="+t.TempDir())
+		out, err := cmd.CombinedOutput()
+		if got := strings.Join(strings.Fields(string(out)), " "); err != nil || got != want {
+			t.Errorf("%q: %q, %v, want %q", line, got, err, want)
+		}
 	}
 }
 

@@ -46,7 +46,7 @@ func (c *churnCmd) Run(ctx context.Context, e *console.Console) (err error) {
 		n++
 		return c.open(filepath.Join(dir, strconv.Itoa(n)), base)
 	}
-	return bench.RunChurn(ctx, bench.ChurnConfig{Engine: engineName, Set: c.Set, Base: base, Queries: queries.Head(c.Queries), Metric: metric, K: c.K,
+	return bench.RunChurn(ctx, bench.ChurnConfig{Engine: c.engine(), Set: c.Set, Base: base, Queries: queries.Head(c.Queries), Metric: metric, K: c.K,
 		Rounds: c.Rounds, Batch: c.Batch, Open: open, Report: e.Report(c.JSON)})
 }
 

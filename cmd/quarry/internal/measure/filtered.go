@@ -80,7 +80,7 @@ func (c *filteredCmd) Run(ctx context.Context, e *console.Console) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.snap.Close()) }()
-	return bench.RunFiltered(ctx, bench.FilteredConfig{Engine: engineName, Set: c.Set, Grid: f.grid, Base: base, Queries: queries, Metric: metric, K: c.K, Shares: c.Shares,
+	return bench.RunFiltered(ctx, bench.FilteredConfig{Engine: c.engine(), Set: c.Set, Grid: f.grid, Base: base, Queries: queries, Metric: metric, K: c.K, Shares: c.Shares,
 		PerCell: c.PerCell, Passes: c.Passes, Search: f.search(false), Exact: f.search(true), Singles: []bench.Strategy{{Name: "filter after", Search: f.after}},
 		Report: e.Report(c.JSON)})
 }

@@ -48,6 +48,7 @@ type vectorSet struct {
 	BuildThreads int    `placeholder:"N" help:"Threads of the build, default all."`
 	M            int    `name:"m" default:"16" help:"Links of a node; twice as many on level 0."`
 	Construct    int    `name:"ef-construction" default:"200" help:"Width of the walk at the build."`
+	Bits         int    `enum:"0,4,8" default:"0" help:"Bits of a component of a code: 4 or 8; 0 leaves it to each segment. The report calls the engine quarry-4bit or quarry-8bit then."`
 	K            int    `name:"k" default:"10" help:"Hits a query."`
 	JSON         bool   `name:"json" help:"Print JSON lines."`
 }
@@ -73,6 +74,14 @@ func (v *vectorSet) read() (base, queries bench.Matrix[float32], metric bench.Me
 	return base, queries, metric, err
 }
 
+// engine is the name in the report.
+func (v *vectorSet) engine() string {
+	if v.Bits == 0 {
+		return engineName
+	}
+	return fmt.Sprintf("%s-%dbit", engineName, v.Bits)
+}
+
 // setName is the name of a base's file, or that of its folder where the file is
 // only called base.
 func setName(file string) string {
@@ -87,7 +96,7 @@ func setName(file string) string {
 
 // schema is one vector field and numbers.
 func (v *vectorSet) schema(dim int, numbers ...string) (*index.Schema, error) {
-	field := index.VectorField{Name: vectorField, Dim: dim, M: v.M, Construct: v.Construct}
+	field := index.VectorField{Name: vectorField, Dim: dim, M: v.M, Construct: v.Construct, Bits: v.Bits}
 	if err := engine.SetMetric(&field, "--metric", v.Metric); err != nil {
 		return nil, err
 	}

@@ -48,7 +48,7 @@ func (c *vectorsCmd) Run(ctx context.Context, e *console.Console) (err error) {
 	}
 	v.base = base
 	base = bench.Matrix[float32]{} // it is to be given back
-	config := bench.VectorConfig{Engine: engineName, Set: c.Set, M: c.M, K: c.K, EF: c.Ef, Threads: c.BuildThreads, Parallel: c.Parallel, Passes: c.Passes,
+	config := bench.VectorConfig{Engine: c.engine(), Set: c.Set, M: c.M, K: c.K, EF: c.Ef, Threads: c.BuildThreads, Parallel: c.Parallel, Passes: c.Passes,
 		Queries: queries, Build: v.build, Search: v.search, Count: v.count}
 	if config.Truth, err = bench.ReadIvecs(c.Truth); err != nil {
 		return err
