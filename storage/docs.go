@@ -88,7 +88,7 @@ func (d *Docs) entry(i int) docBlockEntry {
 }
 
 // Get appends the stored document doc to dst and returns the result. It
-// decodes one block of about 16 KiB, or none when the block is the one this P
+// decodes one block of about 8 KiB, or none when the block is the one this P
 // decoded last. ErrNotFound when doc is out of range; ErrCorrupt.
 func (d *Docs) Get(doc uint32, dst []byte) ([]byte, error) {
 	b, _ := d.pool.Get().(*docBlock)

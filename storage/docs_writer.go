@@ -27,8 +27,8 @@ const (
 	// MaxStoredDoc is the size limit of a stored document in bytes.
 	MaxStoredDoc = 64 << 20
 
-	docBlockSize = 16 << 10 // a block is closed once it holds as many bytes
-	docBlockDocs = 1 << 10  // or as many docs
+	docBlockSize = 8 << 10 // a block is closed once it holds as many bytes
+	docBlockDocs = 1 << 10 // or as many docs
 
 	// docMaxRatio bounds what a compressed block may claim to expand to, so
 	// that a damaged index cannot make a reader allocate much. The writer
