@@ -1,5 +1,7 @@
 package bm25
 
+import "github.com/quarrysearch/quarry/bm25/score"
+
 // A leafRun is a leaf of a query at work in one segment: its cursors and what
 // scores them. The kind is switched on once a batch, never a posting.
 type leafRun struct {
@@ -221,11 +223,9 @@ func addSought(s *Scratch, c *cursor, docs, scores []uint32) {
 			continue
 		}
 		if ranks := c.ranks(s, docs[i:]); len(ranks) > 0 {
-			for k, at := range ranks {
-				if d := docs[i+k]; c.docs[at&(blockDocs-1)] == d {
-					c.i = int(at)
-					scores[i+k] += contribution(w, c.freq(), inv[norms[d]])
-				}
+			hits := s.found(c, ranks, docs[i:])
+			for j, k := range hits {
+				scores[i+int(k)] += s.part[j]
 			}
 			i += len(ranks) - 1
 			continue
@@ -251,13 +251,10 @@ func keepSought(s *Scratch, c *cursor, docs, scores []uint32) int {
 			continue
 		}
 		if ranks := c.ranks(s, docs[i:]); len(ranks) > 0 {
-			for k, at := range ranks {
-				if d := docs[i+k]; c.docs[at&(blockDocs-1)] == d {
-					c.i = int(at)
-					docs[n] = d
-					scores[n] = scores[i+k] + contribution(w, c.freq(), inv[norms[d]])
-					n++
-				}
+			for j, k := range s.found(c, ranks, docs[i:]) {
+				docs[n] = docs[i+int(k)]
+				scores[n] = scores[i+int(k)] + s.part[j]
+				n++
 			}
 			i += len(ranks) - 1
 			continue
@@ -273,6 +270,24 @@ func keepSought(s *Scratch, c *cursor, docs, scores []uint32) int {
 		}
 	}
 	return n
+}
+
+// found returns which of the docs, whose ranks in the cursor's block are given,
+// the block holds, and leaves their contributions in s.part.
+func (s *Scratch) found(c *cursor, ranks []uint16, docs []uint32) []uint16 {
+	n := 0
+	for k, at := range ranks {
+		d := docs[k]
+		if c.docs[at&(blockDocs-1)] != d {
+			continue
+		}
+		c.i = int(at)
+		i := n & (blockDocs - 1)
+		s.hits[i], s.freqs[i], s.invs[i] = uint16(k), c.freq(), c.inv[c.f.norms[d]]
+		n++
+	}
+	score.Batch(s.part[:n], s.freqs[:n], s.invs[:n], c.w)
+	return s.hits[:n]
 }
 
 // keepAbove drops candidates below the least score and returns the number

@@ -3,14 +3,15 @@ package bm25
 import (
 	"math"
 	"math/bits"
+
+	"github.com/quarrysearch/quarry/bm25/score"
 )
 
 // Scale is the number of raw units in a BM25 score of 1.
-const Scale = 1 << 20
+const Scale = score.Scale
 
-// maxWeight bounds the weight of one clause, so that its contribution, doubled
-// for rounding, fits 32 bits.
-const maxWeight = 2047
+// maxWeight bounds the weight of one clause.
+const maxWeight = score.MaxWeight
 
 // normFree is the count of lengths coded as themselves before the coding of
 // encodeNorm turns into a float of 4 bits of mantissa.
@@ -99,39 +100,36 @@ func inverseNorms(p Params, average float64) *[256]float32 {
 	return &inv
 }
 
-// contribution is the raw score of one clause in one doc: w·f/(f + 1/inv) in
-// the form w − w/(1+f·inv), which in float32 is monotone in f and in inv
-// (Lucene's BM25Similarity), rounded once to fixed point, half up. It is at
-// least 1, so that a doc matches exactly when its sum is positive; both steps
-// keep it monotone, so the contribution of an impact is a true bound.
-func contribution(w float32, freq uint32, inv float32) uint32 {
-	x := w - w/(1+float32(float32(freq)*inv))
-	return max((uint32(x*(2*Scale))+1)>>1, 1)
-}
+// contribution is the raw score of one clause in one doc; see package score.
+func contribution(w float32, freq uint32, inv float32) uint32 { return score.Of(w, freq, inv) }
 
 // fullContribution bounds the contribution of every freq and norm.
-func fullContribution(w float32) uint32 {
-	return max((uint32(w*(2*Scale))+1)>>1, 1)
-}
+func fullContribution(w float32) uint32 { return score.Full(w) }
 
-// scoreBatch writes the contributions of a batch of docs to out.
-func scoreBatch(out, docs, freqs []uint32, norms []byte, inv *[256]float32, w float32) {
-	freqs = freqs[:len(docs)]
-	out = out[:len(docs)]
+// scoreBatch writes the contributions of a batch of docs, a block at most, to
+// out.
+func (s *Scratch) scoreBatch(out, docs, freqs []uint32, norms []byte, inv *[256]float32, w float32) {
+	of := s.invs[:len(docs)]
 	for i, d := range docs {
-		out[i] = contribution(w, freqs[i], inv[norms[d]])
+		of[i] = inv[norms[d]]
 	}
+	score.Batch(out[:len(docs)], freqs, of, w)
 }
 
-// scoreWindow adds the contributions of a batch of docs, all in the window
-// that starts at s, to the accumulator and marks them in the bits.
-func scoreWindow(acc *[windowDocs]uint32, set *[windowWords]uint64, s uint32, docs, freqs []uint32, norms []byte, inv *[256]float32, w float32) {
-	freqs = freqs[:len(docs)]
-	for i, d := range docs {
-		c := contribution(w, freqs[i], inv[norms[d]])
-		o := (d - s) & (windowDocs - 1)
-		acc[o] += c
-		set[o>>6] |= 1 << (o & 63)
+// scoreWindow adds the contributions of docs, all in the window that starts at
+// from, to the accumulator and marks them in the bits.
+func (s *Scratch) scoreWindow(from uint32, docs, freqs []uint32, norms []byte, inv *[256]float32, w float32) {
+	acc, set := &s.acc, &s.set
+	for len(docs) > 0 {
+		n := min(len(docs), blockDocs)
+		scores := s.part[:n]
+		s.scoreBatch(scores, docs[:n], freqs[:n], norms, inv, w)
+		for i, d := range docs[:n] {
+			o := (d - from) & (windowDocs - 1)
+			acc[o] += scores[i]
+			set[o>>6] |= 1 << (o & 63)
+		}
+		docs, freqs = docs[n:], freqs[n:]
 	}
 }
 

@@ -36,6 +36,8 @@ type Scratch struct {
 	set       [windowWords]uint64
 	docs      [windowDocs]uint32
 	scores    [windowDocs]uint32
+	invs      [blockDocs]float32 // of a batch to be scored
+	part      [blockDocs]uint32  // and its contributions
 	leafDocs  [windowDocs]uint32
 	leafFreqs [windowDocs]uint32
 	sums      [windowDocs]uint32 // all zero between uses, as acc and sumSet
@@ -44,6 +46,8 @@ type Scratch struct {
 	positions [][]uint32
 	places    []int
 	ranks     [blockDocs]uint16 // of candidates in a block
+	hits      [blockDocs]uint16 // those it holds
+	freqs     [blockDocs]uint32 // and their freqs
 	leafOf    []int
 	need      [256]uint8 // by norm: no freq up to it reaches the floor
 }
@@ -280,7 +284,7 @@ func (x *search) scoreEssential(r *leafRun, from, to uint32) {
 	s := x.s
 	if r.kind != leafTerm {
 		docs, freqs := r.drain(s, from, to)
-		scoreWindow(&s.acc, &s.set, from, docs, freqs, r.norms, r.inv, r.w)
+		s.scoreWindow(from, docs, freqs, r.norms, r.inv, r.w)
 		s.Work.Scored += len(docs)
 		return
 	}
@@ -289,7 +293,7 @@ func (x *search) scoreEssential(r *leafRun, from, to uint32) {
 		if len(docs) == 0 {
 			return
 		}
-		scoreWindow(&s.acc, &s.set, from, docs, freqs, r.norms, r.inv, r.w)
+		s.scoreWindow(from, docs, freqs, r.norms, r.inv, r.w)
 		s.Work.Scored += len(docs)
 		at = docs[len(docs)-1] + 1
 	}
@@ -371,7 +375,7 @@ func (x *search) single(r *leafRun, from, to uint32, rest []int, restSum uint32)
 			return
 		}
 		n := copy(s.docs[:], docs)
-		scoreBatch(s.scores[:n], docs, freqs, r.norms, r.inv, r.w)
+		s.scoreBatch(s.scores[:n], docs, freqs, r.norms, r.inv, r.w)
 		s.Work.Scored += n
 		end := docs[n-1] + 1
 		n = keepAbove(s.docs[:n], s.scores[:n], s.heap.floor-min(s.heap.floor, restSum))
@@ -473,7 +477,7 @@ func (x *search) and() {
 				return
 			}
 			r := &s.leaves[order[0]]
-			scoreBatch(s.scores[:n], docs, freqs, r.norms, r.inv, r.w)
+			s.scoreBatch(s.scores[:n], docs, freqs, r.norms, r.inv, r.w)
 			s.Work.Scored += n
 			n = x.keepAccepted(n)
 			others, left = order[1:], left-r.bound
