@@ -14,7 +14,6 @@ type leafRun struct {
 	w     float32
 	df    uint64 // postings to expect
 	bound uint32 // in the window at hand
-	key   float32
 }
 
 // start opens the cursors of a leaf, taken from the front of pool. ok is false

@@ -3,6 +3,7 @@ package bm25
 import (
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/quarrysearch/quarry/storage"
 )
@@ -31,6 +32,7 @@ type Scratch struct {
 	cursors   []cursor
 	leaves    []leafRun
 	order     []int // leaves by bound
+	keys      []uint64
 	heap      heap
 	acc       [windowDocs]uint32
 	set       [windowWords]uint64
@@ -130,6 +132,7 @@ func (x *search) open(seg int) {
 	if cap(s.leaves) < len(b.leaves) {
 		s.leaves = make([]leafRun, 0, len(b.leaves))
 		s.order = make([]int, 0, len(b.leaves))
+		s.keys = make([]uint64, 0, len(b.leaves))
 	}
 	pool := s.cursors[:cap(s.cursors)]
 	s.leaves = s.leaves[:0]
@@ -245,19 +248,17 @@ func (x *search) bounds(from, to uint32) (sum uint64, until uint32) {
 // first. Leaves without postings in the window are left out.
 func (x *search) partition(floor uint32) (rest int, restSum uint32) {
 	s := x.s
-	order := s.order[:0]
+	keys := s.keys[:0]
 	for i := range s.leaves {
-		r := &s.leaves[i]
-		if r.bound == 0 {
-			continue
+		if r := &s.leaves[i]; r.bound > 0 {
+			key := float32(r.bound) / float32(r.df)
+			keys = append(keys, uint64(math.Float32bits(key))<<32|uint64(i))
 		}
-		r.key = float32(r.bound) / float32(r.df)
-		j := len(order)
-		order = append(order, i)
-		for ; j > 0 && s.leaves[order[j-1]].key > r.key; j-- {
-			order[j] = order[j-1]
-		}
-		order[j] = i
+	}
+	slices.Sort(keys)
+	order := s.order[:0]
+	for _, k := range keys {
+		order = append(order, int(uint32(k)))
 	}
 	sum := uint64(0)
 	for j, i := range order {
@@ -270,11 +271,15 @@ func (x *search) partition(floor uint32) (rest int, restSum uint32) {
 		}
 	}
 	// Of the rest, the best is applied first.
-	for j := 1; j < rest; j++ {
-		for k := j; k > 0 && s.leaves[order[k]].bound > s.leaves[order[k-1]].bound; k-- {
-			order[k], order[k-1] = order[k-1], order[k]
-		}
+	keys = keys[:0]
+	for _, i := range order[:rest] {
+		keys = append(keys, uint64(^s.leaves[i].bound)<<32|uint64(i))
 	}
+	slices.Sort(keys)
+	for j, k := range keys {
+		order[j] = int(uint32(k))
+	}
+	s.keys = keys
 	s.order = order
 	return rest, uint32(sum)
 }
