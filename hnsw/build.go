@@ -172,6 +172,7 @@ func newBuilder(ctx context.Context, o Options, rows rowSource, docs []uint32) (
 	}
 	stride := b.codec.Stride()
 	b.codes = make([]byte, len(docs)*stride)
+	hugePages(b.codes)
 	b.row = make([]uint32, len(docs))
 	b.nodes = len(docs)
 	err := b.parallel(len(docs), 64, func(w *worker, i int) error {
@@ -273,6 +274,7 @@ func (b *builder) makeLevels(counts []int) {
 		}
 		stride := keep + linkSlack
 		links := make([]uint32, count*stride)
+		hugePages(asBytes(links))
 		b.levels = append(b.levels, level{
 			linkTable: linkTable{links: links, stride: stride, n: count},
 			degree:    make([]uint8, count),

@@ -80,11 +80,10 @@ func (b *builder) calibrate(count int) error {
 			truths[i], ranks[i] = b.truth(w, count+i, count)
 			return nil
 		})
-		// All of the top ten lie within the oversampled candidates for 98 % of
-		// the queries: what the others lose is a few tenths of a percent of
-		// recall.
+		// All of the top ten lie within the oversampled candidates for 99 % of
+		// the queries: what the others lose is a tenth of a percent of recall.
 		slices.Sort(ranks)
-		deep := ranks[len(ranks)*98/100]
+		deep := ranks[len(ranks)*99/100]
 		b.cal.oversample = float32(math.Ceil(float64(deep)*10/calibrationK)) / 10
 		return err
 	}
@@ -274,8 +273,7 @@ func (b *builder) probe(w *worker, r int, rule beamRule, truth []key) (hits int,
 		st.Distances += one.Distances
 		st.Hops = one.Hops
 	}
-	depth := max(int(b.cal.oversample*calibrationK), calibrationK)
-	for _, k := range w.beam.keys[:min(len(w.beam.keys), depth)] {
+	for _, k := range w.beam.keys[:min(len(w.beam.keys), b.spare())] {
 		for _, t := range truth {
 			if keyID(t) == keyID(k) {
 				hits++
@@ -321,6 +319,12 @@ func (c *calibration) reference(n int) reference {
 		}
 	}
 	return r
+}
+
+// spare is the number of candidates that a search for calibrationK neighbors
+// rescores.
+func (b *builder) spare() int {
+	return max(int(math.Ceil(float64(b.cal.oversample)*calibrationK)), calibrationK+minSpare)
 }
 
 // A beamRule says how far a walk goes.
@@ -375,9 +379,12 @@ func between(a, b curvePoint, share float32, extra int) beamRule {
 	return r
 }
 
-// ruleOf gives the rule that costs what a plain beam of ef costs. Outside the
-// curve it is the plain beam.
+// ruleOf gives the rule that costs what a plain beam of ef costs. Above the
+// curve it is the plain beam, below it the lowest slack.
 func (c *calibration) ruleOf(ef int) beamRule {
+	if len(c.curve) > 0 && ef <= int(c.curve[0].ef) {
+		return beamRule{ef: ef, slack: c.curve[0].slack}
+	}
 	for i, p := range c.curve {
 		if i > 0 && int(p.ef) >= ef {
 			prev := c.curve[i-1]

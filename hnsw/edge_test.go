@@ -144,3 +144,19 @@ func TestCancelFiltered(t *testing.T) {
 		}
 	}
 }
+
+// hugePages takes memory of any size, none and an odd end included.
+func TestHugePages(t *testing.T) {
+	for _, size := range []int{0, 1, 1 << 20, 5<<20 + 3} {
+		b := make([]byte, size)
+		hugePages(b)
+		if size > 4 {
+			hugePages(b[3:])
+		}
+		for i, x := range b {
+			if x != 0 {
+				t.Fatalf("byte %d of %d is %d", i, size, x)
+			}
+		}
+	}
+}

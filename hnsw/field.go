@@ -145,14 +145,14 @@ func (f *Field) Ord(doc uint32) (uint32, bool) {
 			return 0, false
 		}
 		ord := f.ords[doc]
-		return ord, int(ord) < f.n
+		return ord, ord < uint32(f.n)
 	case ordsSorted:
 		i, ok := slices.BinarySearch(f.ords[:f.n], doc)
 		if !ok {
 			return 0, false
 		}
 		ord := f.ords[f.n+i]
-		return ord, int(ord) < f.n
+		return ord, ord < uint32(f.n)
 	}
 	i, ok := slices.BinarySearch(f.docs, doc)
 	return uint32(i), ok

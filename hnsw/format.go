@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/quarrysearch/quarry/hnsw/quant"
+	"github.com/quarrysearch/quarry/internal/hugepage"
 	"github.com/quarrysearch/quarry/storage"
 )
 
@@ -121,7 +122,7 @@ func decodeMeta(data []byte) (*meta, error) {
 	m.n = ranged("count", 0, MaxVectors)
 	m.nodes = ranged("node count", 0, m.n)
 	m.groupCount = ranged("group count", 0, m.n-m.nodes)
-	m.dense = ranged("ords length", 0, math.MaxUint32)
+	m.dense = ranged("ords length", 0, math.MaxInt32)
 	m.m = ranged("M", 4, maxM)
 	m.m0 = ranged("M0", 4, 2*maxM)
 	m.efc = ranged("efConstruction", 8, 4096)
@@ -216,6 +217,14 @@ func asBytes[T uint32 | float32](v []T) []byte {
 		return nil
 	}
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(v))), 4*len(v))
+}
+
+// hugePages asks for huge pages under memory just made, as far as they fit.
+func hugePages(b []byte) {
+	from := int(-uintptr(unsafe.Pointer(unsafe.SliceData(b))) & (hugepage.Size - 1))
+	if size := (len(b) - from) &^ (hugepage.Size - 1); size > 0 {
+		hugepage.Advise(b[from : from+size])
+	}
 }
 
 // writeBuffer is the size of the writes handed to a section.

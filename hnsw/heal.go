@@ -55,7 +55,7 @@ func (u *reuse) place(b *builder, dup []uint64) ([]span, int, error) {
 	}
 	shuffleRows(news, b.o.Seed)
 	target := levelCounts(b.nodes, b.o.M)
-	row := b.row[:0]
+	row := make([]uint32, 0, b.nodes)
 	var spans []span
 	news0, upNew := len(news), 0
 	for l := len(target); l > 0; l-- {
@@ -83,7 +83,7 @@ func (u *reuse) place(b *builder, dup []uint64) ([]span, int, error) {
 	if len(news) > 0 {
 		spans = append(spans, span{len(row), len(row) + len(news)})
 	}
-	row = append(append(row, news...), held...)
+	copy(b.row, append(append(row, news...), held...))
 	rank := b.settle()
 	for _, ranks := range u.ranks {
 		for ord, i := range ranks {

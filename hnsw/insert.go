@@ -69,7 +69,11 @@ func (b *builder) descend(w *worker, l, ef int) error {
 // returns the work done.
 func (b *builder) descendRule(w *worker, l int, rows []byte, rule beamRule) (Stats, error) {
 	lv := &b.levels[l]
-	ef := rule.capacity()
+	ef, spare := rule.capacity(), 0
+	if rule.slack >= 0 {
+		spare = b.spare()
+		ef = max(ef, spare)
+	}
 	w.visited.reset(lv.n)
 	w.grow(lv.stride)
 	if len(w.beam.keys) == 0 {
@@ -90,6 +94,7 @@ func (b *builder) descendRule(w *worker, l int, rows []byte, rule beamRule) (Sta
 	}
 	wk := walk{table: linkTable{links: lv.links, stride: lv.stride, n: lv.n}, codes: rows, rowBytes: len(rows) / len(b.docs)}
 	wk.stopBy(rule, calibrationK, b.cal.unit)
+	wk.spare = spare
 	err := wk.run(&w.Scratch)
 	return wk.stats, err
 }

@@ -235,8 +235,8 @@ func TestChurn(t *testing.T) {
 	if testing.Short() {
 		t.Skip("slow")
 	}
-	const n, dim, rounds = 4400, 10, 20
-	churn(t, Options{Dim: dim, Metric: quant.L2, GraphMin: 1, M: 8, EfConstruction: 32}, n, rounds, 0.5,
+	const n, dim, rounds = 4400, 8, 20
+	churn(t, Options{Dim: dim, Metric: quant.L2, GraphMin: 1, M: 6, EfConstruction: 28}, n, rounds, 0.5,
 		func(rng *rand.Rand, n int) []float32 { return gaussian(rng, n, dim) }, gaussian(rand.New(rand.NewPCG(1, 1)), 300, dim))
 }
 

@@ -52,6 +52,17 @@ func TestNarrow(t *testing.T) {
 				t.Errorf("%v, %s: recall %.3f, want %v", m, name, r, c.least)
 			}
 		}
+		dst := make([]Neighbor, 0, k)
+		if a := testing.AllocsPerRun(20, func() {
+			if _, _, err := f.walkGraphOf(queries[:dim], Params{K: k}, &sc); err != nil {
+				t.Fatal(err)
+			}
+		}); a > 1 { // walkGraphOf has no dst
+			t.Errorf("%v: %v allocations a warm walk", m, a)
+		}
+		if a := testing.AllocsPerRun(20, func() { dst, _, _ = f.Search(queries[:dim], Params{K: k}, &sc, dst[:0]) }); a != 0 {
+			t.Errorf("%v: %v allocations a warm search", m, a)
+		}
 		if m != quant.L2 {
 			continue
 		}
@@ -96,5 +107,47 @@ func TestBits(t *testing.T) {
 	}
 	if err := Build(context.Background(), Options{Dim: 3, Bits: 5}, nil, nil, sections{}.create); err == nil {
 		t.Error("5 bits are accepted")
+	}
+}
+
+// More effort or a higher target never gives a tighter rule.
+func TestRules(t *testing.T) {
+	c := calibration{oversample: 2, unit: 1, curve: []curvePoint{
+		{ef: 14, slack: 0, recall: 0.8, distances: 300},
+		{ef: 20, slack: 0.1, recall: 0.9, distances: 400},
+		{ef: 50, slack: 0.2, recall: 0.9, distances: 800},
+		{ef: 90, slack: 0.3, recall: 0.99, distances: 1500},
+	}}
+	last := beamRule{slack: 0}
+	for ef := 1; ef <= 90; ef++ {
+		r := c.ruleOf(ef)
+		if r.ef != ef || r.slack < last.slack || r.slack > 0.3 || r.capacity() < last.capacity() {
+			t.Fatalf("ef %d: %+v after %+v", ef, r, last)
+		}
+		last = r
+	}
+	if r := c.ruleOf(91); r.slack != noSlack || r.capacity() != 91 {
+		t.Errorf("ef 91: %+v, want a plain beam", r)
+	}
+	last = beamRule{}
+	for target := float32(0.01); target <= 1; target += 0.01 {
+		r := c.ruleFor(target, 10)
+		if r.ef < last.ef || r.slack < last.slack || r.ef > 90 {
+			t.Fatalf("target %v: %+v after %+v", target, r, last)
+		}
+		if wide := c.ruleFor(target, 25); wide.ef != r.ef+15 || wide.slack != r.slack {
+			t.Fatalf("target %v: %+v for 25 neighbors, %+v for 10", target, wide, r)
+		}
+		last = r
+	}
+	if r := c.ruleFor(0.9, 10); r.ef != 20 || r.slack != 0.1 {
+		t.Errorf("target .9: %+v, want the second point", r)
+	}
+	var none calibration
+	if r := none.ruleFor(0.9, 10); r.slack != noSlack || r.ef < 10 {
+		t.Errorf("without a curve: %+v", r)
+	}
+	if r := none.ruleOf(7); r != (beamRule{ef: 7, slack: noSlack}) {
+		t.Errorf("without a curve: %+v", r)
 	}
 }

@@ -50,7 +50,8 @@ type Options struct {
 	// fewer are scanned. Default 10,000; negative builds none at any size.
 	GraphMin int
 	// Progress, if not nil, is called now and then from the calling goroutine
-	// with the number of vectors done and their total.
+	// with the number of vectors done and their total. A merge begins with those
+	// kept, and anew when the graph that was kept finds too little.
 	Progress func(done, total int)
 }
 

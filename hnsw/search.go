@@ -3,7 +3,10 @@ package hnsw
 import (
 	"cmp"
 	"math"
+	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 
 	"github.com/quarrysearch/quarry/storage"
 )
@@ -56,7 +59,11 @@ func (f *Field) Search(q []float32, p Params, s *Scratch, dst []Neighbor) ([]Nei
 // walkGraph is Search by the graph, for a query bound to s.
 func (f *Field) walkGraph(p Params, wide int, rule beamRule, s *Scratch, dst []Neighbor) ([]Neighbor, Stats, error) {
 	w := f.newWalk(p, rule)
-	if err := f.descend(&w, s, rule.capacity()); err != nil {
+	width := rule.capacity()
+	if rule.slack >= 0 {
+		w.spare, width = wide, max(width, wide)
+	}
+	if err := f.descend(&w, s, width); err != nil {
 		return dst, w.stats, err
 	}
 	if err := w.run(s); err != nil {
@@ -107,8 +114,8 @@ func (f *Field) ruleOf(p Params, wide int) beamRule {
 	var rule beamRule
 	if p.Ef == 0 {
 		rule = f.cal.ruleFor(p.TargetRecall, p.K)
-		for rule.capacity() < wide {
-			rule.ef++
+		if rule.slack < 0 {
+			rule.ef = max(rule.ef, wide)
 		}
 	} else {
 		rule = f.cal.ruleOf(max(p.Ef, p.K))
@@ -133,7 +140,7 @@ func (f *Field) descend(w *walk, s *Scratch, ef int) error {
 	entry := uint32(0)
 	if len(f.upper) > 0 {
 		entry = f.ordsOf[0]
-		if int(entry) >= f.nodes {
+		if uint64(entry) >= uint64(f.nodes) {
 			return f.badUpper(0, entry)
 		}
 	}
@@ -173,11 +180,11 @@ func (f *Field) upperHop(s *Scratch, l int, at uint32) (int, error) {
 		if to == none {
 			break
 		}
-		if int(to) >= t.n {
+		if uint64(to) >= uint64(t.n) {
 			return 0, f.badUpper(l+1, to)
 		}
 		ord := f.ordsOf[to]
-		if int(ord) >= f.nodes {
+		if uint64(ord) >= uint64(f.nodes) {
 			return 0, f.badUpper(l+1, ord)
 		}
 		s.ids[m], s.nodes[m] = ord, to
@@ -240,7 +247,7 @@ func (f *Field) groupRange(i int) (first, end uint32, err error) {
 	if 2*i+3 < len(f.groups) {
 		end = f.groups[2*i+3]
 	}
-	if int(first) < f.nodes || first >= end || int(end) > f.n {
+	if uint64(first) < uint64(f.nodes) || first >= end || uint64(end) > uint64(f.n) {
 		return 0, 0, storage.Corruptf(sectionGroups, int64(8*i), "group of %d..%d in %d..%d", first, end, f.nodes, f.n)
 	}
 	return first, end, nil
@@ -282,4 +289,136 @@ func compareNeighbors(x, y Neighbor) int {
 		return 1
 	}
 	return cmp.Compare(x.Doc, y.Doc)
+}
+
+// SearchAll searches for many queries, threads of them side by side (0: as many
+// as GOMAXPROCS). Result i is what Search gives for queries[i], whatever the
+// threads; the Stats are sums. The first error in the order of the queries ends
+// it and is returned. p.Cancel is called from several goroutines.
+func (f *Field) SearchAll(queries [][]float32, p Params, threads int) ([][]Neighbor, Stats, error) {
+	if threads <= 0 {
+		threads = runtime.GOMAXPROCS(0)
+	}
+	out, stats := make([][]Neighbor, len(queries)), make([]Stats, len(queries))
+	errs := make([]error, len(queries))
+	var next, failed atomic.Int64
+	failed.Store(int64(len(queries)))
+	work := func() {
+		var s Scratch
+		for i := next.Add(1) - 1; i < failed.Load(); i = next.Add(1) - 1 {
+			errs[i] = storage.Guard(func() error { // a fault must not end the program
+				var err error
+				out[i], stats[i], err = f.Search(queries[i], p, &s, nil)
+				return err
+			})
+			for at := failed.Load(); errs[i] != nil && i < at && !failed.CompareAndSwap(at, i); {
+				at = failed.Load()
+			}
+		}
+	}
+	var wg sync.WaitGroup
+	for range min(threads, len(queries)) - 1 {
+		wg.Go(work)
+	}
+	work()
+	wg.Wait()
+	var total Stats
+	for i, err := range errs {
+		if err != nil {
+			return nil, total, err
+		}
+		total.Add(stats[i])
+	}
+	return out, total, nil
+}
+
+// firstRange is the number of hits that a range search begins with.
+const firstRange = 64
+
+// SearchRange finds the vectors at most radius away from q, the nearest p.K of
+// them if there are more, appended to dst. It is a Search for more and more
+// neighbors, four times as many each time, until one is farther than radius: so
+// it misses what such a Search misses, and a scan takes over where that is
+// cheaper. Order and errors are those of Search; a radius that is NaN is an
+// error.
+func (f *Field) SearchRange(q []float32, radius float32, p Params, s *Scratch, dst []Neighbor) ([]Neighbor, Stats, error) {
+	if radius != radius {
+		return dst, Stats{}, storage.Invalidf("radius is not a number")
+	}
+	var total Stats
+	most, start := p.K, len(dst)
+	for k := min(firstRange, most); ; k = min(4*k, most) {
+		p.K = k
+		var st Stats
+		var err error
+		dst, st, err = f.Search(q, p, s, dst[:start])
+		total.Add(st)
+		if err != nil {
+			return dst[:start], total, err
+		}
+		hits := dst[start:]
+		end, _ := slices.BinarySearchFunc(hits, radius, func(n Neighbor, r float32) int {
+			if n.Distance <= r {
+				return -1
+			}
+			return 1
+		})
+		if end < len(hits) || k == most || len(hits) < k {
+			return dst[:start+end], total, nil
+		}
+	}
+}
+
+// Pages gives the neighbors of a query page by page, as far as the caller wants
+// to go: each vector at most once, and all of them in the end. Searches for
+// more neighbors may find nearer ones than a smaller search did; these come
+// with the next page, so that nothing is lost, and pages are ordered in
+// themselves.
+type Pages struct {
+	f     *Field
+	q     []float32
+	p     Params
+	given map[uint32]struct{} // ords
+	ready []Neighbor          // found and not given, in order
+	depth int                 // of the last search
+}
+
+// Pages starts paging with pages of p.K.
+func (f *Field) Pages(q []float32, p Params) *Pages {
+	return &Pages{f: f, q: slices.Clone(q), p: p, given: map[uint32]struct{}{}}
+}
+
+// Next appends the next page to dst: p.K neighbors, fewer on the last page with
+// any, then none. Errors are those of Search. A page that needs a search asks
+// for twice as many neighbors as given so far and the page together, so that n
+// neighbors cost at most about four times what one search for n does.
+func (g *Pages) Next(s *Scratch, dst []Neighbor) ([]Neighbor, Stats, error) {
+	var st Stats
+	if err := g.p.check(); err != nil {
+		return dst, st, err
+	}
+	if len(g.ready) < g.p.K && (g.depth == 0 || g.depth < g.f.n) {
+		p := g.p
+		p.K = min(2*len(g.given)+g.p.K, max(g.f.n, 1))
+		var err error
+		var found []Neighbor
+		if found, st, err = g.f.Search(g.q, p, s, nil); err != nil {
+			return dst, st, err
+		}
+		// What an earlier search found and this one missed stays.
+		for _, n := range g.ready {
+			if !slices.ContainsFunc(found, func(m Neighbor) bool { return m.Ord == n.Ord }) {
+				found = append(found, n)
+			}
+		}
+		g.ready = slices.DeleteFunc(found, func(n Neighbor) bool { _, ok := g.given[n.Ord]; return ok })
+		slices.SortFunc(g.ready, compareNeighbors)
+		g.depth = p.K
+	}
+	page := g.ready[:min(g.p.K, len(g.ready))]
+	for _, n := range page {
+		g.given[n.Ord] = struct{}{}
+	}
+	g.ready = g.ready[len(page):]
+	return append(dst, page...), st, nil
 }

@@ -1,6 +1,7 @@
 package hnsw
 
 import (
+	"math"
 	"unsafe"
 
 	"github.com/quarrysearch/quarry/internal/simd"
@@ -48,11 +49,14 @@ type walk struct {
 	slack float32
 	unit  float32 // distance that slack is at least a multiple of
 	near  int     // place of the neighbor whose distance counts
+	spare int     // candidates kept whatever the limit, for rescoring
+	far   key     // limit of the turn
 }
 
 // stopBy sets the rule by which the walk for k neighbors ends.
 func (w *walk) stopBy(r beamRule, k int, unit float32) {
 	w.slack, w.unit, w.near = r.slack, unit/4, max(k, calibrationK)-1
+	w.far = math.MaxUint64
 }
 
 // limit is the key that a candidate must stay under to be worth expanding: once
@@ -70,6 +74,19 @@ func (w *walk) limit(results *beam) key {
 	return min(bound, makeKey(far, 0)+(1<<32-1))
 }
 
+// room is the key that a candidate must stay under to be kept: those beyond the
+// limit are not expanded, but the nearest of them may be rescored.
+func (w *walk) room(b *beam) key {
+	limit := w.limit(b)
+	switch {
+	case w.slack < 0 || w.spare == 0:
+		return limit
+	case len(b.keys) < w.spare:
+		return b.bound()
+	}
+	return max(limit, min(b.keys[w.spare-1], b.bound()))
+}
+
 // run walks from the candidates that s.beam holds (visited already). On return
 // s.beam holds the nearest nodes and, when w.accept is set, s.results the
 // nearest accepted ones.
@@ -81,6 +98,10 @@ func (w *walk) run(s *Scratch) error {
 	s.grow(walkWidth * w.table.stride)
 	next := 0
 	for {
+		w.far = w.limit(b)
+		if next < len(b.keys) && b.keys[next] > w.far {
+			return nil
+		}
 		m, err := w.turn(s, &next)
 		if err != nil {
 			return err
@@ -91,9 +112,6 @@ func (w *walk) run(s *Scratch) error {
 		ids, dists := s.ids[:m], s.dists[:m]
 		s.query.Distances(w.codes, ids, dists)
 		next = min(next, w.admit(b, ids, dists))
-		if next < len(b.keys) && b.keys[next] > w.limit(b) {
-			return nil
-		}
 	}
 }
 
@@ -108,6 +126,9 @@ func (w *walk) turn(s *Scratch, next *int) (int, error) {
 		k := keys[at]
 		if k&expanded != 0 {
 			continue
+		}
+		if k > w.far {
+			break
 		}
 		keys[at] = k | expanded
 		ids[n] = keyID(k)
@@ -128,8 +149,9 @@ func (w *walk) turn(s *Scratch, next *int) (int, error) {
 			return 0, err
 		}
 	}
-	if at < len(keys) {
-		w.prefetch(keyID(keys[at]))
+	// Most of these are still the nearest when the codes have been compared.
+	for _, k := range keys[at:min(at+walkWidth, len(keys))] {
+		w.prefetch(keyID(k))
 	}
 	w.stats.Distances += m
 	w.stats.Visited += m
@@ -140,7 +162,7 @@ func (w *walk) turn(s *Scratch, next *int) (int, error) {
 // lowest place taken.
 func (w *walk) admit(b *beam, ids []uint32, dists []float32) int {
 	low := len(b.keys)
-	bound := w.limit(b)
+	bound := w.room(b)
 	for i, d := range dists {
 		k := makeKey(d, ids[i])
 		if k >= bound {
@@ -148,8 +170,8 @@ func (w *walk) admit(b *beam, ids []uint32, dists []float32) int {
 		}
 		at := b.insert(k)
 		low = min(low, at)
-		if at <= w.near || len(b.keys) == b.max { // else the limit stays
-			bound = w.limit(b)
+		if at <= max(w.near, w.spare) || len(b.keys) == b.max { // else it stays
+			bound = w.room(b)
 		}
 	}
 	return low

@@ -67,14 +67,14 @@ func (m Metric) Validate(v []float32, dim int) error {
 	if dim > 0 && len(v) != dim {
 		return storage.Invalidf("vector of %d components: want %d", len(v), dim)
 	}
-	if largest := maxAbs(v); !(largest <= math.MaxFloat32) { // true of NaN, too
+	n := Norm(v) // no finite vector overflows it
+	if !(n <= math.MaxFloat64) {
 		for i, x := range v {
-			if !(math.Abs(float64(x)) <= math.MaxFloat32) {
+			if !(math.Abs(float64(x)) <= math.MaxFloat32) { // true of NaN, too
 				return storage.Invalidf("vector component %d is %v: want a finite number", i, x)
 			}
 		}
 	}
-	n := Norm(v)
 	if m == Cosine && n == 0 {
 		return storage.Invalidf("zero vector has no cosine")
 	}

@@ -78,17 +78,18 @@ func (c *SQ8) Encode(dst []byte, v []float32) {
 // the sign, the bits of floats are in the order of their magnitudes, NaN last.
 func maxAbs(v []float32) float32 {
 	const magnitude = 1<<31 - 1
-	var m [4]uint32 // one maximum would wait for itself
+	var m0, m1, m2, m3 uint32 // one maximum would wait for itself
 	for len(v) >= 4 {
-		for l := range m {
-			m[l] = max(m[l], math.Float32bits(v[l])&magnitude)
-		}
+		m0 = max(m0, math.Float32bits(v[0])&magnitude)
+		m1 = max(m1, math.Float32bits(v[1])&magnitude)
+		m2 = max(m2, math.Float32bits(v[2])&magnitude)
+		m3 = max(m3, math.Float32bits(v[3])&magnitude)
 		v = v[4:]
 	}
 	for _, x := range v {
-		m[0] = max(m[0], math.Float32bits(x)&magnitude)
+		m0 = max(m0, math.Float32bits(x)&magnitude)
 	}
-	return math.Float32frombits(max(m[0], m[1], m[2], m[3]))
+	return math.Float32frombits(max(m0, m1, m2, m3))
 }
 
 // quantize writes the biased codes of v, whose largest magnitude is m, and

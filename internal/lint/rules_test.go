@@ -25,6 +25,7 @@ const (
 var arrows = map[string][]string{
 	"internal/invariants": {},
 	"internal/simd":       {},
+	"internal/hugepage":   {},
 	"internal/bitpack":    {},
 	"internal/lint":       {},
 	"fusion":              {},
@@ -34,7 +35,7 @@ var arrows = map[string][]string{
 	"bm25/score":          {},
 	"bm25":                {"bm25/pattern", "bm25/score", "storage", "internal/simd", "internal/bitpack", "internal/invariants"},
 	"hnsw/quant":          {"storage", "internal/simd", "internal/bitpack", "internal/invariants"},
-	"hnsw":                {"hnsw/quant", "storage", "internal/simd", "internal/bitpack", "internal/invariants"},
+	"hnsw":                {"hnsw/quant", "storage", "internal/simd", "internal/hugepage", "internal/bitpack", "internal/invariants"},
 	"index/filter":        {"storage", "internal/invariants"},
 	"index/keyword":       {"bm25", "bm25/analysis", "bm25/pattern", "storage"},
 	"index/querystring":   {"index/keyword", "bm25"},

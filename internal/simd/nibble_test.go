@@ -136,6 +136,10 @@ func TestUnseen(t *testing.T) {
 				left[id] = 2
 			}
 			out := append(make([]uint32, n), 77)
+			again := append([]uint8(nil), marks...)
+			if count, stopped := unseenRef(links, again, 2, make([]uint32, n)); count != len(want) || stopped != stop {
+				t.Fatalf("reference, %d links: %d unseen up to %d, want %d up to %d", n, count, stopped, len(want), stop)
+			}
 			count, stopped := Unseen(links, marks, 2, make([]byte, 6400), 64, out)
 			if count != len(want) || stopped != stop || out[n] != 77 {
 				t.Fatalf("%d links: %d unseen up to %d, want %d up to %d", n, count, stopped, len(want), stop)

@@ -97,7 +97,7 @@ func nibbleScanRef(q []int8, f *Affine, codes []byte, out []float32) {
 func unseenRef(links []uint32, marks []uint8, version uint8, out []uint32) (count, stop int) {
 	out = out[:len(links)]
 	for i, id := range links {
-		if int(id) >= len(marks) {
+		if uint64(id) >= uint64(len(marks)) { // int(id) is negative where int has 32 bits
 			return count, i
 		}
 		out[count] = id
