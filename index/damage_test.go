@@ -18,7 +18,7 @@ import (
 )
 
 // long reports whether the long suite was asked for.
-func long() bool { return os.Getenv("QUARRY_LONG") != "" }
+func long() bool { v := os.Getenv("QUARRY_LONG"); return v != "" && v != "0" }
 
 // A damaged is a golden index of which one file is not what it was.
 type damaged struct {
@@ -76,12 +76,19 @@ func strides(t testing.TB) (flips, fields, cuts int) {
 	return 37, 8 * 37, 199
 }
 
-// quick fails a test when a call takes longer than a damaged file may make it.
-func quick(t *testing.T, what string, start time.Time) {
+// quick runs f, and fails when that takes longer than a damaged file may make
+// it, each of three times: one time may be another process's fault.
+func quick(t *testing.T, what string, f func()) {
 	t.Helper()
-	if d := time.Since(start); d > 2*time.Second {
-		t.Errorf("%s: %v", what, d)
+	var took time.Duration
+	for range 3 {
+		start := time.Now()
+		f()
+		if took = time.Since(start); took < 2*time.Second || t.Failed() {
+			return
+		}
 	}
+	t.Errorf("%s: %v", what, took)
 }
 
 // Of an index damaged anywhere, an Open with Options.Verify gives right
@@ -96,9 +103,7 @@ func TestB03B04EveryByteDamaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	cases, refused, torn, unnoticed := 0, 0, 0, 0
-	damages(files, flips, fields, cuts, func(d damaged) bool {
-		cases++
-		start := time.Now()
+	try := func(d damaged) {
 		fs := writeAll(t, d.files)
 		got, err := answersOf(fs, true)
 		isLog := storage.ParseFileName(d.name).Kind == storage.FileWAL
@@ -120,10 +125,13 @@ func TestB03B04EveryByteDamaged(t *testing.T) {
 				t.Errorf("%s: wrong answers, and Check finds nothing", d.what)
 			}
 		}
-		quick(t, d.what, start)
 		if n := fs.Handles(); n != 0 {
 			t.Errorf("%s: %d handles left open", d.what, n)
 		}
+	}
+	damages(files, flips, fields, cuts, func(d damaged) bool {
+		cases++
+		quick(t, d.what, func() { try(d) })
 		return !t.Failed()
 	})
 	t.Logf("%d damages: %d refused, %d torn tails; without Verify %d wrong answers, all found by Check", cases, refused, torn, unnoticed)
@@ -174,17 +182,15 @@ func TestRepairEveryByteDamaged(t *testing.T) {
 	files := readAll(t, goldenIndex(t), "/db")
 	versions := goldenVersions(t, files)
 	cases, whole, saved, lost, back := 0, 0, 0, 0, 0
-	damages(files, 2*flips+1, 2*fields, 2*cuts+1, func(d damaged) bool {
-		cases++
-		start := time.Now()
+	try := func(d damaged) {
 		fs := writeAll(t, d.files)
 		r, err := Repair(bg, "/db", "/new", &Options{FS: fs, Schema: testSchema()})
 		if errors.Is(err, ErrVersion) {
-			return true // a version that was damaged cannot be told from a newer one
+			return // a version that was damaged cannot be told from a newer one
 		}
 		if err != nil {
 			t.Errorf("%s: %v", d.what, err)
-			return false
+			return
 		}
 		if !maps.EqualFunc(d.files, readAll(t, fs, "/db"), bytes.Equal) {
 			t.Errorf("%s: repair changed the damaged index", d.what)
@@ -205,10 +211,13 @@ func TestRepairEveryByteDamaged(t *testing.T) {
 			back += n - now
 		}
 		saved += n
-		quick(t, d.what, start)
 		if n := fs.Handles(); n != 0 {
 			t.Errorf("%s: %d handles left open", d.what, n)
 		}
+	}
+	damages(files, 2*flips+1, 2*fields, 2*cuts+1, func(d damaged) bool {
+		cases++
+		quick(t, d.what, func() { try(d) })
 		return !t.Failed()
 	})
 	t.Logf("%d damages of an index of %d documents: %d left it whole; %d documents saved, %d lost, %d deleted ones back",

@@ -103,6 +103,8 @@
 //	filter nesting              64
 //	filter nodes and values     65,536
 //	clauses of a query          4,096, 12 deep
+//	automata of a query         96: one a pattern, up to 3 a fuzzy word
+//	terms of a query            16,384 after expansion
 //	slop of a phrase            1,000
 //	facets                      64 fields, 10,000 values each
 //

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quarrysearch/quarry/bm25"
 	"github.com/quarrysearch/quarry/hnsw"
 	"github.com/quarrysearch/quarry/hnsw/quant"
 	"github.com/quarrysearch/quarry/index/filter"
@@ -254,7 +255,7 @@ func TestLimitsAreDocumented(t *testing.T) {
 		"keyword value": filter.MaxKeywordSize, "list of values": filter.MaxListValues, "documents in a segment": segment.MaxDocs,
 		"hits of a query": MaxK, "offset and hits together": MaxOffset, "candidates of a leg": MaxDepth, "width of a graph walk": MaxEf,
 		"query text": MaxQueryText, "filter nesting": filter.MaxDepth, "filter nodes and values": filter.MaxSize,
-		"clauses of a query": keyword.MaxClauses, "slop of a phrase": keyword.MaxSlop, "facets": MaxFacets,
+		"clauses of a query": keyword.MaxClauses, "terms of a query": bm25.MaxClauses, "slop of a phrase": keyword.MaxSlop, "facets": MaxFacets,
 	} {
 		digits := fmt.Sprint(n)
 		for i := len(digits) - 3; i > 0; i -= 3 {

@@ -94,11 +94,7 @@ type WAL struct {
 	buf     []byte // bytes [written, off), unless a flush has taken them
 	spare   []byte // the other buffer
 	epoch   int
-
-	waiting  int           // goroutines in Commit
-	group    int           // of them, when the last sync ended
-	syncTook time.Duration // the last one
-	drops    []walDrop
+	drops   []walDrop
 
 	wake chan struct{} // SyncEvery: there is something to sync
 	done chan struct{} // closed by Close
@@ -309,9 +305,6 @@ func (w *WAL) dropped(p Position) error {
 func (w *WAL) Commit(p Position) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.waiting++
-	defer func() { w.waiting-- }()
-	gathered := false
 	for {
 		if err := w.dropped(p); err != nil {
 			return err
@@ -330,33 +323,10 @@ func (w *WAL) Commit(p Position) error {
 			return Invalidf("WAL position %d in log %d has not been appended", p.Offset, p.Log)
 		case w.flushing:
 			w.idle.Wait()
-		case w.policy == SyncAlways && !gathered:
-			gathered = true
-			defer w.idle.Broadcast() // should no flush follow
-			w.gather()
 		default:
 			w.flush(w.policy == SyncAlways)
 		}
 	}
-}
-
-// gather waits a little, with mu released, for the writers that the last sync
-// has set free: those who come back in time share the next one, where two
-// groups would take turns otherwise, each waiting for the other's sync. A
-// writer that is alone waits for nobody.
-func (w *WAL) gather() {
-	const part, most = 2, time.Millisecond // of the time a sync takes
-	if w.waiting >= w.group {
-		return
-	}
-	w.flushing = true // the buffer may be appended to, but nobody else writes it
-	end := time.Now().Add(min(w.syncTook/part, most))
-	for w.waiting < w.group && time.Now().Before(end) {
-		w.mu.Unlock()
-		time.Sleep(20 * time.Microsecond)
-		w.mu.Lock()
-	}
-	w.flushing = false // and mu is held until the flush that follows
 }
 
 // Sync makes every record appended before the call durable, whatever the
@@ -393,16 +363,10 @@ func (w *WAL) flush(sync bool) {
 	w.mu.Unlock()
 	err := writeAll(file, buf)
 	var serr error
-	var took time.Duration
 	if err == nil && sync {
-		start := time.Now()
 		serr = file.Sync()
-		took = time.Since(start)
 	}
 	w.mu.Lock()
-	if sync {
-		w.group, w.syncTook = w.waiting, took
-	}
 	w.flushing = false
 	if cap(buf) <= 2*walBuffer {
 		w.spare = buf[:0]
