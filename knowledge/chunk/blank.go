@@ -6,7 +6,7 @@ import (
 )
 
 // asciiBlank marks the ASCII white space: tab to carriage return, and space.
-const asciiBlank = 1<<'\t' | 1<<'\n' | 1<<'\v' | 1<<'\f' | 1<<'\r' | 1<<' '
+const asciiBlank uint64 = 1<<'\t' | 1<<'\n' | 1<<'\v' | 1<<'\f' | 1<<'\r' | 1<<' '
 
 func isBlankByte(c byte) bool { return c <= ' ' && asciiBlank>>c&1 != 0 }
 
