@@ -44,6 +44,40 @@ func TestGolden(t *testing.T) {
 	}
 }
 
+// TestReadme: README.md shows what the lines of bench/runs give, and the plots
+// beside it are theirs.
+func TestReadme(t *testing.T) {
+	runs, err := filepath.Glob("../runs/*.jsonl")
+	if err != nil || len(runs) == 0 {
+		t.Fatalf("%d files of lines: %v", len(runs), err)
+	}
+	dir := t.TempDir()
+	var out bytes.Buffer
+	if err := run(&out, append([]string{"all", "-o", dir}, runs...)); err != nil {
+		t.Fatal(err)
+	}
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if curves, _, _ := strings.Cut(out.String(), "\n\n"); !strings.Contains(string(readme), strings.TrimSpace(curves)) {
+		t.Errorf("README.md does not have this table:\n%s", curves)
+	}
+	plots, err := filepath.Glob("../plots/*.svg")
+	if err != nil || len(plots) == 0 {
+		t.Fatalf("%d plots: %v", len(plots), err)
+	}
+	for _, path := range plots {
+		want, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(filepath.Join(dir, filepath.Base(path))); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s is not what the lines give (%v)", path, err)
+		}
+	}
+}
+
 // TestOrder: the same lines spread over files in another order give the same
 // picture.
 func TestOrder(t *testing.T) {
