@@ -236,13 +236,14 @@ func (c *cursor) fail() {
 	c.n, c.i = 0, 0
 }
 
-// load decodes the docs of the current block.
+// load decodes the docs of the current block. The place in it stays: seek may
+// have found one in the bitset.
 func (c *cursor) load() bool {
 	s := &c.skip
 	if c.docsBlock == s.block {
 		return true
 	}
-	c.docsBlock, c.n, c.i = s.block, s.n, 0
+	c.docsBlock, c.n = s.block, s.n
 	if s.df == 1 {
 		c.docs[0] = s.single
 		return true
@@ -297,6 +298,7 @@ func (c *cursor) seek(doc uint32) uint32 {
 		if !c.load() {
 			return noDoc
 		}
+		c.i = 0
 	}
 	c.i = seekInBlock(&c.docs, c.n, c.i, doc)
 	if c.i >= c.n {

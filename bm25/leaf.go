@@ -110,10 +110,8 @@ func (c *cursor) piece(from, to uint32) (docs, freqs []uint32) {
 	if d := c.seek(from); d >= to {
 		return nil, nil
 	}
-	if i := c.i; !c.load() || !c.loadFreqs() {
+	if !c.load() || !c.loadFreqs() {
 		return nil, nil
-	} else {
-		c.i = i
 	}
 	end := c.n
 	if c.skip.last >= to {
