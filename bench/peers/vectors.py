@@ -7,6 +7,9 @@ One query thread, the best of three passes, recall@10; efConstruction is 200. --
 its best one, so run several. Engines that take one query a call are driven from Python, which costs them some 15 to 30 µs a query:
 overhead_us is what a query of k = 1 and ef = 1 takes, and net_qps is the speed without it. (It holds a short walk, too, so it errs in
 the peer's favor.) From engines that take all queries in one call nothing is taken off.
+
+With --keep DIR an index is built once and stays in DIR: the next run opens it and prints no build line, so that several runs of the
+queries of all engines, one after the other, fit into an idle hour.
 """
 import argparse
 import json
@@ -43,6 +46,12 @@ class Engine:
     def __init__(self, metric, m, threads):
         self.l2, self.m, self.threads = metric == "l2", m, threads
 
+    def save(self, path):
+        raise NotImplementedError
+
+    def load(self, path, base):
+        raise NotImplementedError
+
     def close(self):
         pass
 
@@ -56,6 +65,15 @@ class Hnswlib(Engine):
         self.index = hnswlib.Index("l2" if self.l2 else "ip", base.shape[1])
         self.index.init_index(len(base), M=self.m, ef_construction=CONSTRUCT, random_seed=1)
         self.index.add_items(base, num_threads=self.threads)
+
+    def save(self, path):
+        self.index.save_index(path)
+
+    def load(self, path, base):
+        import hnswlib
+
+        self.index = hnswlib.Index("l2" if self.l2 else "ip", base.shape[1])
+        self.index.load_index(path, max_elements=len(base))
 
     def search(self, queries, k, ef):
         self.index.set_ef(ef)
@@ -77,6 +95,17 @@ class Faiss(Engine):
         self.index.add(base)
         faiss.omp_set_num_threads(1)
 
+    def save(self, path):
+        self.faiss.write_index(self.index, path)
+
+    def load(self, path, base):
+        import faiss
+
+        self.faiss = faiss
+        self.index = faiss.read_index(path)
+        self.graph = faiss.downcast_index(self.index).hnsw
+        faiss.omp_set_num_threads(1)
+
     def search(self, queries, k, ef):
         self.graph.efSearch = ef
         return self.index.search(queries, k)[1]
@@ -89,12 +118,22 @@ class FaissSQ8(Faiss):
 class USearch(Engine):
     name, batch, dtype = "usearch", True, "f32"
 
-    def build(self, base):
+    def empty(self, base):
         from usearch.index import Index
 
         metric = "l2sq" if self.l2 else "cos" if self.dtype == "i8" else "ip"
-        self.index = Index(ndim=base.shape[1], metric=metric, dtype=self.dtype, connectivity=self.m, expansion_add=CONSTRUCT)
+        return Index(ndim=base.shape[1], metric=metric, dtype=self.dtype, connectivity=self.m, expansion_add=CONSTRUCT)
+
+    def build(self, base):
+        self.index = self.empty(base)
         self.index.add(np.arange(len(base)), base, threads=self.threads)
+
+    def save(self, path):
+        self.index.save(path)
+
+    def load(self, path, base):
+        self.index = self.empty(base)
+        self.index.load(path)
 
     def search(self, queries, k, ef):
         self.index.expansion_search = ef
@@ -108,13 +147,23 @@ class USearchI8(USearch):
 class Vsag(Engine):
     name = "vsag-sq8"
 
-    def build(self, base):
+    def empty(self, base):
         import pyvsag
 
         graph = dict(base_quantization_type="sq8_uniform", max_degree=2 * self.m, ef_construction=CONSTRUCT, build_thread_count=self.threads,
                      use_reorder=True, precise_quantization_type="fp32")
-        self.index = pyvsag.Index("hgraph", json.dumps(dict(dtype="float32", metric_type="l2" if self.l2 else "ip", dim=base.shape[1], index_param=graph)))
+        return pyvsag.Index("hgraph", json.dumps(dict(dtype="float32", metric_type="l2" if self.l2 else "ip", dim=base.shape[1], index_param=graph)))
+
+    def build(self, base):
+        self.index = self.empty(base)
         self.index.build(vectors=base, ids=np.arange(len(base)), num_elements=len(base), dim=base.shape[1])
+
+    def save(self, path):
+        self.index.save(path)
+
+    def load(self, path, base):
+        self.index = self.empty(base)
+        self.index.load(path)
 
     def search(self, queries, k, ef):
         parameters = json.dumps({"hgraph": {"ef_search": ef}})
@@ -138,7 +187,21 @@ class Zvec(Engine):
         writer.optimize(zvec.OptimizeOption(concurrency=self.threads))
         writer.flush()
         writer.close()
-        self.collection = zvec.open(path, zvec.CollectionOption(read_only=True, enable_mmap=False))
+        self.open(path)
+
+    def open(self, path):
+        self.collection = self.zvec.open(path, self.zvec.CollectionOption(read_only=True, enable_mmap=False))
+
+    def save(self, path):
+        self.collection.close()
+        shutil.move(os.path.join(self.folder, "collection"), path)
+        self.open(path)
+
+    def load(self, path, base):
+        import zvec
+
+        self.zvec, self.folder = zvec, None
+        self.open(path)
 
     def search(self, queries, k, ef):
         param = self.zvec.HnswQueryParam(ef=ef, is_using_refiner=True, scale_factor=2)
@@ -151,7 +214,8 @@ class Zvec(Engine):
 
     def close(self):
         self.collection.close()
-        shutil.rmtree(self.folder)
+        if self.folder:
+            shutil.rmtree(self.folder)
 
 
 class QdrantEdge(Engine):
@@ -172,6 +236,17 @@ class QdrantEdge(Engine):
         while self.shard.optimize():
             pass
 
+    def save(self, path):
+        self.shard.close()
+        shutil.move(self.folder, path)
+        self.load(path, None)
+
+    def load(self, path, base):
+        import qdrant_edge as qe
+
+        self.qe, self.folder = qe, None
+        self.shard = qe.EdgeShard.load(path)
+
     def search(self, queries, k, ef):
         qe = self.qe
         params = qe.SearchParams(hnsw_ef=ef, quantization=qe.QuantizationSearchParams(rescore=True))
@@ -180,7 +255,8 @@ class QdrantEdge(Engine):
 
     def close(self):
         self.shard.close()
-        shutil.rmtree(self.folder)
+        if self.folder:
+            shutil.rmtree(self.folder)
 
 
 ENGINES = {"hnswlib": Hnswlib, "faiss": Faiss, "faiss-sq8": FaissSQ8, "usearch": USearch, "usearch-i8": USearchI8, "vsag": Vsag, "zvec": Zvec, "qdrant-edge": QdrantEdge}
@@ -210,6 +286,7 @@ def main():
     args.add_argument("--m", type=int, default=16)
     args.add_argument("--threads", type=int, default=os.cpu_count(), help="threads of the build")
     args.add_argument("--ef", type=lambda s: [int(x) for x in s.split(",")], default=WIDTHS)
+    args.add_argument("--keep", help="folder that keeps what was built")
     a = args.parse_args()
     truth = rows(a.truth, np.int32)
     base, queries = rows(a.base, np.float32), rows(a.query, np.float32)[:len(truth)]
@@ -221,9 +298,16 @@ def main():
     def tell(kind, **line):
         print(json.dumps(dict(kind=kind, engine=engine.name, set=set_name(a.base), m=a.m, **line)), flush=True)
 
-    start = time.perf_counter()
-    engine.build(base)
-    tell("build", build_s=round(time.perf_counter() - start, 1), threads=a.threads, vectors=len(base), bytes=0)
+    kept = os.path.join(a.keep, f"{set_name(a.base)}-{engine.name}-{a.m}") if a.keep else ""
+    if kept and os.path.exists(kept):
+        engine.load(kept, base)
+    else:
+        start = time.perf_counter()
+        engine.build(base)
+        tell("build", build_s=round(time.perf_counter() - start, 1), threads=a.threads, vectors=len(base), bytes=0)
+        if kept:
+            os.makedirs(a.keep, exist_ok=True)
+            engine.save(kept)
     overhead = 0.0
     if not engine.batch:
         overhead = fastest(engine, queries, 1, 1)[1] / len(queries)
