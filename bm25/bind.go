@@ -484,12 +484,17 @@ func (b *binder) bindPhrase(q Phrase) (*node, int64, error) {
 	if err != nil {
 		return nil, 0, err
 	}
+	limit, err := prefixTerms(q.MaxTerms)
+	if err != nil {
+		return nil, 0, err
+	}
 	n := &node{op: opAny, min: 1, depth: 1}
 	var sum int64
 	for k, f := range fields {
 		l := leaf{kind: leafPhrase, field: f, slop: min(q.Slop, 1<<30), boost: weights[k]}
 		least := uint32(math.MaxUint32)
-		for _, w := range q.Words {
+		var start []byte // the last word, if it may go on
+		for i, w := range q.Words {
 			term, err := inField(w.Terms, k, len(fields))
 			if err != nil {
 				return nil, 0, err
@@ -497,73 +502,81 @@ func (b *binder) bindPhrase(q Phrase) (*node, int64, error) {
 			if term == nil {
 				continue
 			}
-			t, err := b.term(f, term)
-			if err != nil {
-				return nil, 0, err
+			if q.LastPrefix && i == len(q.Words)-1 {
+				start = term
+			} else {
+				t, err := b.term(f, term)
+				if err != nil {
+					return nil, 0, err
+				}
+				l.terms = append(l.terms, t)
+				l.idf += b.idf(t)
 			}
-			l.terms = append(l.terms, t)
 			l.offsets = append(l.offsets, w.Position)
-			l.idf += b.idf(t)
 			least = min(least, w.Position)
 		}
 		for i := range l.offsets {
 			l.offsets[i] -= least
 		}
-		switch len(l.terms) {
-		case 0:
-			continue
-		case 1:
-			l.kind, l.offsets = leafTerm, nil
-		}
-		kid, s, err := b.leaf(l)
+		kid, s, err := b.phraseLeaf(l, start, limit)
 		if err != nil {
 			return nil, 0, err
 		}
+		if kid == nil {
+			continue
+		}
 		sum += s
 		n.kids = append(n.kids, kid)
+		n.depth = max(n.depth, kid.depth+1)
 	}
 	return n, sum, nil
 }
 
-func (b *binder) bindPrefix(q Prefix) (*node, int64, error) {
-	fields, weights, err := b.fieldSet(q.Fields)
+// phraseLeaf adds the leaf of a phrase in one field, or one for each term that
+// its last word, start unless nil, stands for. nil for a phrase without a word.
+func (b *binder) phraseLeaf(l leaf, start []byte, limit int) (*node, int64, error) {
+	switch {
+	case start == nil && len(l.terms) == 0:
+		return nil, 0, nil
+	case start == nil && len(l.terms) == 1:
+		l.kind, l.offsets = leafTerm, nil
+		return b.leaf(l)
+	case start == nil:
+		return b.leaf(l)
+	}
+	terms, err := b.expand(l.field, start, limit)
 	if err != nil {
 		return nil, 0, err
 	}
-	limit := q.MaxTerms
-	if limit == 0 {
-		limit = DefaultPrefixTerms
+	if len(l.terms) == 0 {
+		return b.prefixLeaf(l, terms)
 	}
-	if limit < 0 || limit > MaxPrefixTerms {
-		return nil, 0, storage.Invalidf("query: MaxTerms %d is out of 1…%d", q.MaxTerms, MaxPrefixTerms)
+	idf := IDF(b.b.fields[l.field].docs, 0)
+	for _, t := range terms {
+		idf = min(idf, b.idf(t))
 	}
-	n := &node{op: opAny, min: 1, depth: 1}
-	var sum int64
-	for k, f := range fields {
-		prefix, err := inField(q.Prefix, k, len(fields))
+	l.idf += idf
+	if len(terms) == 0 { // a phrase that no doc has
+		t, err := b.term(l.field, start)
 		if err != nil {
 			return nil, 0, err
 		}
-		if prefix == nil {
-			continue
-		}
-		terms, err := b.expand(f, prefix, limit)
+		terms = append(terms, t)
+	}
+	n := &node{op: opMax, depth: 1}
+	var whole int64
+	for _, t := range terms {
+		one := l
+		one.terms = append(slices.Clone(l.terms), t)
+		kid, s, err := b.leaf(one)
 		if err != nil {
 			return nil, 0, err
 		}
-		l := leaf{kind: leafPrefix, field: f, terms: terms, boost: weights[k], idf: IDF(b.b.fields[f].docs, 0)}
-		for _, t := range terms {
-			l.idf = min(l.idf, b.idf(t))
-		}
-		if len(terms) == 1 {
-			l.kind = leafTerm
-		}
-		kid, s, err := b.leaf(l)
-		if err != nil {
-			return nil, 0, err
-		}
-		sum += s
+		whole = s
 		n.kids = append(n.kids, kid)
 	}
-	return n, sum, nil
+	if len(n.kids) == 1 {
+		return n.kids[0], whole, nil
+	}
+	return n, whole, nil
 }

@@ -13,7 +13,15 @@ const (
 	groupBlocks = 32            // blocks between two group skips
 	posRun      = 64            // positions that share a width
 
-	docsBitset = 0x40 // token of a doc block stored as a bitset
+	docsBitset  = 0x40 // token of a doc block stored as a bitset
+	docsPatched = 0x80 // bit of the token of a doc block with exceptions
+
+	maxPatches = 15 // exceptions of a doc block
+	patchBits  = 8  // of an exception above the width
+
+	// smallDocs is the df from which on a list has blocks. Below, headers and
+	// impacts would outweigh the postings.
+	smallDocs = 64
 
 	blockImpacts = 8  // Pareto pairs kept a block
 	groupImpacts = 16 // and for a group or a whole list
@@ -31,13 +39,15 @@ type batch struct {
 }
 
 // appendDocs appends docs, all at least base, as a token and data: gaps packed
-// in token bits each, or the bitset of base … last when that is no larger than
-// gaps one bit wider would be.
+// in token bits each, some of them patched, or the bitset of base … last when
+// that is no larger than gaps one bit wider than the widest would be.
 func appendDocs(dst []byte, docs []uint32, base uint32) []byte {
 	var gaps [blockDocs]uint32
+	var count [bitpack.MaxWidth + 1]int
 	at := base
 	for i, d := range docs {
 		gaps[i] = d - at
+		count[bits.Len32(gaps[i])]++
 		at = d + 1
 	}
 	n := len(docs)
@@ -53,52 +63,103 @@ func appendDocs(dst []byte, docs []uint32, base uint32) []byte {
 		}
 		return dst
 	}
-	dst = append(dst, byte(width))
+	width, patches := patchedWidth(n, width, &count)
+	if patches == 0 {
+		dst = append(dst, byte(width))
+	} else {
+		dst = append(dst, byte(docsPatched|width), byte(patches))
+		for i, g := range gaps[:n] {
+			if g>>width != 0 {
+				dst = append(dst, byte(i), byte(g>>width))
+			}
+		}
+	}
 	if n == blockDocs {
 		return bitpack.Pack(dst, &gaps, width)
 	}
 	return bitpack.AppendRun(dst, gaps[:n], width)
 }
 
+// patchedWidth returns the width, at most top, at which n gaps take the fewest
+// bytes, and how many are wider than it; count tells how many there are of each
+// width. A patch is charged double, for its time.
+func patchedWidth(n, top int, count *[bitpack.MaxWidth + 1]int) (width, patches int) {
+	width = top
+	size := bitpack.RunSize(n, top)
+	more := count[top]
+	for w := top - 1; w >= max(top-patchBits, 0) && more <= maxPatches; w-- {
+		if s := 1 + 4*more + bitpack.RunSize(n, w); s < size && w+patchBits <= bitpack.MaxWidth {
+			width, patches, size = w, more, s
+		}
+		more += count[w]
+	}
+	return width, patches
+}
+
 // readDocs decodes n docs between base and last into dst and returns the bytes
 // read, or -1. Whatever the bytes, a success means strictly ascending docs from
 // base up to exactly last.
 func readDocs(dst *[blockDocs]uint32, n int, src []byte, base, last uint32) int {
-	if len(src) == 0 {
+	size := docsSize(src, n, base, last)
+	if size < 0 {
 		return -1
 	}
 	token := int(src[0])
-	src = src[1:]
+	body := src[1:size]
 	if token == docsBitset {
-		words := int((last-base)/64) + 1
-		if len(src) < 8*words || !readBitset(dst, n, src[:8*words], base) || dst[n-1] != last {
+		if !readBitset(dst, n, body, base) || dst[n-1] != last {
 			return -1
 		}
-		return 1 + 8*words
+		return size
 	}
-	size := bitpack.RunSize(n, token)
-	if token > bitpack.MaxWidth || len(src) < size {
-		return -1
+	width, patches := token&^docsPatched, body[:0]
+	if token != width {
+		patches, body = body[1:1+2*int(body[0])], body[1+2*int(body[0]):]
+	}
+	if n == blockDocs {
+		bitpack.Unpack(dst, body, width)
+	} else {
+		bitpack.Run(dst[:n], body, width)
+	}
+	widest := width
+	if len(patches) > 0 {
+		widest += patchBits
+		for ; len(patches) >= 2; patches = patches[2:] {
+			dst[patches[0]] |= uint32(patches[1]) << width
+		}
 	}
 	// Below 24 bits, 256 gaps and their count stay under 2^32: a sum that is
 	// right modulo 2^32 is right, and no doc on the way can wrap around.
-	if n == blockDocs && token < 24 {
-		bitpack.UnpackDocs(dst, src, token, base)
-	} else {
-		if n == blockDocs {
-			bitpack.Unpack(dst, src, token)
-		} else {
-			bitpack.Run(dst[:n], src, token)
-		}
-		if token >= 24 && !sumsTo(dst[:n], base, last) {
-			return -1
-		}
-		bitpack.PrefixSum(dst[:n], base)
+	if widest >= 24 && !sumsTo(dst[:n], base, last) {
+		return -1
 	}
+	bitpack.PrefixSum(dst[:n], base)
 	if dst[n-1] != last {
 		return -1
 	}
-	return 1 + size
+	return size
+}
+
+// docsSize returns the bytes of a block of n docs, or -1.
+func docsSize(src []byte, n int, base, last uint32) int {
+	if len(src) == 0 {
+		return -1
+	}
+	size, token := 1, int(src[0])
+	switch {
+	case token == docsBitset:
+		size += 8 * (int((last-base)/64) + 1)
+	case token <= bitpack.MaxWidth:
+		size += bitpack.RunSize(n, token)
+	case token&^docsPatched > bitpack.MaxWidth-patchBits || token&docsPatched == 0 || len(src) < 2:
+		return -1
+	default:
+		size += 1 + 2*int(src[1]) + bitpack.RunSize(n, token&^docsPatched)
+	}
+	if size > len(src) {
+		return -1
+	}
+	return size
 }
 
 // sumsTo tells whether the gaps lead from base to last without overflow.
@@ -490,23 +551,6 @@ func impactBound(src []byte, w float32, inv *[256]float32) uint32 {
 		bound = max(bound, contribution(w, p.freq, inv[p.norm]))
 	}
 	return bound
-}
-
-// docsSize returns the bytes readDocs would read, or -1.
-func docsSize(src []byte, n int, base, last uint32) int {
-	if len(src) == 0 {
-		return -1
-	}
-	size := 1
-	if token := int(src[0]); token == docsBitset {
-		size += 8 * (int((last-base)/64) + 1)
-	} else {
-		size += bitpack.RunSize(n, token)
-	}
-	if size > len(src) {
-		return -1
-	}
-	return size
 }
 
 // positionsSize returns the bytes of a block of total positions, or -1.

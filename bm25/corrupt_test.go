@@ -2,8 +2,10 @@ package bm25
 
 import (
 	"bytes"
+	"encoding/hex"
 	"errors"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"testing"
 
@@ -185,9 +187,10 @@ func FuzzPostings(f *testing.F) {
 	s := smallField(f, 9000)
 	f.Add(s["docs"].Bytes()[:2000], s["pos"].Bytes()[:500], uint16(9000), uint16(4))
 	f.Add(s["docs"].Bytes(), s["pos"].Bytes(), uint16(9000), uint16(9000))
+	f.Add([]byte{3, 0, 5, 9, 2, 7}, []byte{4, 1, 2, 3, 4, 5}, uint16(2), uint16(3))
 	f.Fuzz(func(t *testing.T, docs, pos []byte, df, target uint16) {
 		const n = 70000
-		field := &Field{docs: docs, pos: pos, norms: make([]byte, n)}
+		field := &Field{docs: docs, pos: pos, norms: make([]byte, n), blocksFrom: 2 + uint64(target)%2*(smallDocs-2)}
 		e := entry{df: uint64(df) + 2, ttf: 1 << 30, docsLen: uint64(len(docs)), posLen: uint64(len(pos))}
 		var c cursor
 		c.open(field, &e, 1, zeroInverse)
@@ -246,6 +249,7 @@ func FuzzPositions(f *testing.F) {
 func FuzzBlock(f *testing.F) {
 	f.Add(uint64(1), uint16(256), uint8(3), uint8(2))
 	f.Add(uint64(2), uint16(7), uint8(30), uint8(31))
+	f.Add(uint64(50), uint16(255), uint8(0x9c), uint8(70)) // too wide to be patched
 	f.Fuzz(func(t *testing.T, seed uint64, size uint16, gapBits, freqBits uint8) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		n := 1 + int(size)%blockDocs
@@ -294,6 +298,48 @@ func TestGolden(t *testing.T) {
 	var got strings.Builder
 	for _, name := range []string{"pos", "docs", "dict", "norms", "meta"} {
 		got.WriteString(name + "\n" + hexDump(s[name].Bytes()))
+	}
+	golden(t, "testdata/tiny.hex", got.String())
+}
+
+// TestFormat1Opens reads the same field as written by version 1, which gave
+// every list of two docs a block.
+func TestFormat1Opens(t *testing.T) {
+	dump, err := os.ReadFile("testdata/tiny-1.hex")
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := sections{}
+	var b *bytes.Buffer
+	for line := range strings.Lines(string(dump)) {
+		if !strings.HasPrefix(line, " ") {
+			b = new(bytes.Buffer)
+			old[strings.TrimSpace(line)] = b
+			continue
+		}
+		row, err := hex.DecodeString(strings.ReplaceAll(line[8:55], " ", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Write(row)
+	}
+	f, err := Open(old.section, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Verify(); err != nil {
+		t.Fatal(err)
+	}
+	if _, now := buildField(t, map[uint32]text{0: {"to"}}, 1); !f.Old() || now.Old() {
+		t.Fatal("Old")
+	}
+	merged, m := sections{}, []uint32{0, 1, 2, 3, 4}
+	if err := Merge(merged.create, []MergeInput{{f, m}}, 5); err != nil {
+		t.Fatal(err)
+	}
+	var got strings.Builder
+	for _, name := range []string{"pos", "docs", "dict", "norms", "meta"} {
+		got.WriteString(name + "\n" + hexDump(merged[name].Bytes()))
 	}
 	golden(t, "testdata/tiny.hex", got.String())
 }

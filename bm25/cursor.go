@@ -15,7 +15,9 @@ type skipper struct {
 	off    int64  // of list in section docs, for errors
 	df     uint64 // postings
 	bound  uint32 // every doc is below
-	single uint32 // the doc of a list of one
+	small  bool   // a list without headers: a block from first to final
+	first  uint32
+	final  uint32
 	blocks int
 
 	block        int    // current
@@ -39,7 +41,7 @@ type skipper struct {
 
 // open starts before the first block of a term.
 func (s *skipper) open(f *Field, e *entry) {
-	*s = skipper{df: e.df, bound: uint32(len(f.norms)), single: e.doc, block: -1, positionsLen: int(e.posLen)}
+	*s = skipper{df: e.df, bound: uint32(len(f.norms)), small: f.small(e), block: -1, positionsLen: int(e.posLen)}
 	s.blocks = int((e.df + blockDocs - 1) / blockDocs)
 	s.list = f.docs[e.docsOff : e.docsOff+e.docsLen]
 	s.off = int64(e.docsOff)
@@ -96,8 +98,8 @@ func (s *skipper) advance() bool {
 	}
 	s.block++
 	s.n = int(min(s.df-uint64(s.block)*blockDocs, blockDocs))
-	if s.df == 1 {
-		s.lo, s.last, s.posTo = s.single, s.single, s.positionsLen
+	if s.small {
+		s.lo, s.last, s.posTo = s.first, s.final, s.positionsLen
 		return true
 	}
 	if s.blocks > groupBlocks && s.block%groupBlocks == 0 {
@@ -179,12 +181,14 @@ type cursor struct {
 	ahead skipper
 
 	n, i       int // docs of the block, the current one
+	aheadAt    int // small list: no doc before it is of use to bounds
 	docsBlock  int // block in docs, −1 for none
 	freqsBlock int // block in freqs
 	set        bitset
 	setBlock   int // block in set
 	readBlock  int // block whose freqs are read one by one
 	reads      int // and how many were
+	freqsAt    int // where they start in the list
 	cumBlock   int // block of cum
 	cumAt      int
 	cum        uint64 // positions of docs[:cumAt] of the block
@@ -205,20 +209,40 @@ type cursor struct {
 func (c *cursor) open(f *Field, e *entry, w float32, inv *[256]float32) {
 	c.f, c.e, c.w, c.inv = f, *e, w, inv
 	c.skip.open(f, e)
-	c.ahead = c.skip
-	c.n, c.i = 0, 0
+	c.n, c.i, c.aheadAt = 0, 0, 0
 	c.docsBlock, c.freqsBlock, c.cumBlock, c.boundBlock, c.groupAt = -1, -1, -1, -1, -1
 	c.setBlock, c.readBlock = -1, -1
 	c.bad = false
 	c.listBound = 0
-	if e.df == 1 {
-		c.listBound = contribution(w, uint32(e.ttf), inv[f.norms[e.doc]])
-	} else if s := &c.skip; s.blocks > 1 && !s.bad {
+	if c.skip.small {
+		c.openSmall()
+	}
+	c.ahead = c.skip
+	switch s := &c.skip; {
+	case s.small || s.bad:
+	case s.blocks > 1:
 		c.listBound = impactBound(s.list[s.listAt:s.listTo], w, inv)
-	} else if e.df > 1 {
+	default:
 		// The only block's header: no list header exists.
 		c.ahead.advance()
 		c.listBound = c.boundOfBlock()
+	}
+}
+
+// openSmall decodes a list without headers, the only block, and bounds it.
+func (c *cursor) openSmall() {
+	s := &c.skip
+	if c.e.df == 0 {
+		return
+	}
+	if !c.f.readSmall(&c.e, &c.docs, &c.freqs) {
+		c.fail()
+		return
+	}
+	c.n, c.docsBlock, c.freqsBlock = int(s.df), 0, 0
+	s.first, s.final = c.docs[0], c.docs[c.n-1]
+	for i, d := range c.docs[:c.n] {
+		c.listBound = max(c.listBound, contribution(c.w, c.freqs[i], c.inv[c.f.norms[d]]))
 	}
 }
 
@@ -244,10 +268,6 @@ func (c *cursor) load() bool {
 		return true
 	}
 	c.docsBlock, c.n = s.block, s.n
-	if s.df == 1 {
-		c.docs[0] = s.single
-		return true
-	}
 	if readDocs(&c.docs, s.n, s.list[s.body:s.bodyTo], s.lo, s.last) < 0 {
 		c.fail()
 		return false
@@ -262,10 +282,6 @@ func (c *cursor) loadFreqs() bool {
 		return true
 	}
 	c.freqsBlock = s.block
-	if s.df == 1 {
-		c.freqs[0] = uint32(c.e.ttf)
-		return true
-	}
 	body := s.list[s.body:s.bodyTo]
 	at := docsSize(body, s.n, s.lo, s.last)
 	if at < 0 || readFreqs(&c.freqs, s.n, body[at:]) < 0 {
@@ -291,7 +307,7 @@ func (c *cursor) seek(doc uint32) uint32 {
 		return noDoc
 	}
 	if c.docsBlock != s.block {
-		if c.setBlock == s.block || s.df > 1 && c.openSet() {
+		if c.setBlock == s.block || c.openSet() {
 			doc, c.i = c.set.seek(max(doc, s.lo))
 			return doc
 		}
@@ -371,13 +387,11 @@ func (c *cursor) freq() uint32 {
 	}
 	if c.readBlock != s.block {
 		c.readBlock, c.reads = s.block, 0
+		c.freqsAt = s.body + max(docsSize(s.list[s.body:s.bodyTo], s.n, s.lo, s.last), 0)
 	}
-	if c.reads++; c.reads <= maxReads && s.df > 1 {
-		body := s.list[s.body:s.bodyTo]
-		if at := docsSize(body, s.n, s.lo, s.last); at >= 0 {
-			if f := readFreq(body[at:], s.n, c.i); f > 0 {
-				return f
-			}
+	if c.reads++; c.reads <= maxReads {
+		if f := readFreq(s.list[c.freqsAt:s.bodyTo], s.n, c.i); f > 0 {
+			return f
 		}
 	}
 	if !c.loadFreqs() {
@@ -394,7 +408,7 @@ func (c *cursor) boundOfBlock() uint32 {
 		switch {
 		case s.done():
 			c.blockBound = 0
-		case s.df == 1:
+		case s.small:
 			c.blockBound = c.listBound
 		default:
 			c.blockBound = impactBound(s.list[s.impAt:s.impTo], c.w, c.inv)
@@ -423,6 +437,12 @@ func (c *cursor) boundIn(from, to uint32) (bound uint32, until uint32) {
 	s := &c.ahead
 	if !s.seek(from) {
 		return 0, noDoc
+	}
+	if s.small {
+		c.aheadAt = seekInBlock(&c.docs, c.n, c.aheadAt, from)
+		if d := c.docs[c.aheadAt&(blockDocs-1)]; d >= to {
+			return 0, d
+		}
 	}
 	if s.lo >= to {
 		return 0, s.lo

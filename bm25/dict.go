@@ -196,15 +196,44 @@ func (d *dictReader) seekBlock(term []byte) (int, error) {
 	key := termKey(term)
 	lo := sort.Search(n, func(i int) bool { return d.key(i) >= key })
 	hi := lo + sort.Search(n-lo, func(i int) bool { return d.key(lo+i) > key })
+	i, err := d.firstAbove(lo, hi, term)
+	return i - 1, err
+}
+
+// seekBlockFrom is seekBlock from a block on, which it returns at least: near
+// blocks are found at less cost.
+func (d *dictReader) seekBlockFrom(from int, term []byte) (int, error) {
+	n, key := d.blocks(), termKey(term)
+	if from >= n || d.key(from) > key {
+		return from, nil
+	}
+	step := 1
+	lo := from // its key is at most that of the term
+	for lo+step < n && d.key(lo+step) <= key {
+		lo += step
+		step *= 2
+	}
+	hi := min(lo+step, n)
+	lo += sort.Search(hi-lo, func(i int) bool { return d.key(lo+i) > key }) - 1
+	if d.key(lo) < key {
+		return lo, nil
+	}
+	tie := from + sort.Search(lo-from, func(i int) bool { return d.key(from+i) >= key })
+	i, err := d.firstAbove(tie, lo+1, term)
+	return max(i-1, from), err
+}
+
+// firstAbove returns the first of some blocks whose first term is above term.
+func (d *dictReader) firstAbove(from, to int, term []byte) (int, error) {
 	var err error
-	i := sort.Search(hi-lo, func(i int) bool {
-		first, e := d.firstTerm(lo + i)
+	i := sort.Search(to-from, func(i int) bool {
+		first, e := d.firstTerm(from + i)
 		if e != nil {
 			err = e
 		}
 		return bytes.Compare(first, term) > 0
 	})
-	return lo + i - 1, err
+	return from + i, err
 }
 
 func (d *dictReader) firstTerm(i int) ([]byte, error) {

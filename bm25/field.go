@@ -30,6 +30,8 @@ type Field struct {
 	pos   []byte
 	norms []byte // of the docs up to the last with the field
 	stats Stats
+	// blocksFrom is the least df, above 1, of a list with blocks.
+	blocksFrom uint64
 }
 
 // Open reads a field from its sections dict, docs, pos, norms and meta, for a
@@ -49,9 +51,12 @@ func Open(section func(name string) ([]byte, bool), docs uint32) (*Field, error)
 		}
 		*s.to = b
 	}
-	s, err := readMeta(meta)
+	version, s, err := readMeta(meta)
 	if err != nil {
 		return nil, err
+	}
+	if f.blocksFrom = smallDocs; version == 1 {
+		f.blocksFrom = 2
 	}
 	norms := uint64(s.Docs)
 	switch {
@@ -76,10 +81,10 @@ func Open(section func(name string) ([]byte, bool), docs uint32) (*Field, error)
 	return f, nil
 }
 
-func readMeta(b []byte) (s Stats, err error) {
+func readMeta(b []byte) (version uint64, s Stats, err error) {
 	d := storage.NewDecoder("meta", 0, b)
-	if v := d.Uvarint(); d.Err() == nil && v != formatVersion {
-		return s, storage.ErrVersion
+	if version = d.Uvarint(); d.Err() == nil && (version < 1 || version > formatVersion) {
+		return version, s, storage.ErrVersion
 	}
 	norms, with := d.Uvarint(), d.Uvarint()
 	s.TotalLength, s.Terms, s.Postings = d.Uvarint(), d.Uvarint(), d.Uvarint()
@@ -89,8 +94,12 @@ func readMeta(b []byte) (s Stats, err error) {
 		d.Fail("counts contradict each other")
 	}
 	s.Docs, s.DocsWithField = uint32(norms), uint32(with)
-	return s, d.Err()
+	return version, s, d.Err()
 }
+
+// Old tells whether the field was written by an older version, which a merge
+// would write anew.
+func (f *Field) Old() bool { return f.blocksFrom != smallDocs }
 
 // Stats returns the counts.
 func (f *Field) Stats() Stats { return f.stats }
@@ -153,53 +162,92 @@ func (f *Field) EachTerm(prefix []byte, fn func(term []byte, df, ttf uint64) boo
 // dictionary in which none can lie are not read. scanned is increased by the
 // terms that were read; past MaxPatternScan the result is ErrTooLarge.
 func (f *Field) EachMatch(d *pattern.DFA, scanned *int, fn func(term []byte, errors int, df, ttf uint64) bool) error {
-	walk := pattern.NewWalk(d)
-	next := walk.Next() // terms before it do not match; nil: none is left
-	var term []byte
-	for block := -1; next != nil; {
-		to, err := f.dict.seekBlock(next)
-		if err != nil {
+	m := matcher{walk: pattern.NewWalk(d), dfa: d, scanned: scanned, fn: fn}
+	m.next = m.walk.Next()
+	for block := -1; m.next != nil; {
+		var err error
+		if block, err = f.dict.seekBlockFrom(block+1, m.next); err != nil || block >= f.dict.blocks() {
 			return err
 		}
-		if block = max(block+1, to); block >= f.dict.blocks() {
-			return nil
-		}
-		data, off, err := f.dict.block(block)
-		if err != nil {
+		if more, err := m.block(&f.dict, block); err != nil || !more {
 			return err
-		}
-		var c blockCursor
-		if !c.open(data, off, f.dict.blockTerms(block)) {
-			return c.corrupt()
-		}
-		for term = term[:0]; c.left > 0 && next != nil; {
-			shared := c.nextTerm()
-			if shared < 0 || shared > len(term) {
-				return c.corrupt()
-			}
-			term = append(term[:shared], c.suffix...)
-			if bytes.Compare(term, next) < 0 {
-				continue
-			}
-			if *scanned++; *scanned > MaxPatternScan {
-				return fmt.Errorf("%w: pattern %q: more than %d terms to look at: it must say more at its start", storage.ErrTooLarge, d, MaxPatternScan)
-			}
-			result, errors := walk.Match(term)
-			if result == pattern.Fails {
-				next = walk.Next()
-				continue
-			}
-			if result == pattern.Leads {
-				continue
-			}
-			if e, ok := c.info(c.n - 1); !ok {
-				return c.corrupt()
-			} else if !fn(term, errors, e.df, e.ttf) {
-				return nil
-			}
 		}
 	}
 	return nil
+}
+
+// A matcher walks the dictionary for EachMatch.
+type matcher struct {
+	walk    *pattern.Walk
+	dfa     *pattern.DFA
+	next    []byte // terms before it do not match; nil: none is left
+	term    []byte
+	after   []byte // memory of next
+	scanned *int
+	fn      func(term []byte, errors int, df, ttf uint64) bool
+}
+
+// block goes through the terms of a block; false when fn has had enough.
+//
+// Terms below next are passed over as lookup passes over those below the wanted
+// one, unread but for the bytes where they part from it: same is what the term
+// before, which is less, shares with next.
+func (m *matcher) block(d *dictReader, block int) (bool, error) {
+	data, off, err := d.block(block)
+	if err != nil {
+		return false, err
+	}
+	var c blockCursor
+	if !c.open(data, off, d.blockTerms(block)) {
+		return false, c.corrupt()
+	}
+	same, below := 0, true // below: the term before is less than next
+	m.term = m.term[:0]
+	for c.left > 0 {
+		shared := c.nextTerm()
+		if shared < 0 || !below && shared > len(m.term) {
+			return false, c.corrupt()
+		}
+		switch {
+		case below && shared > same:
+			continue
+		case below:
+			k := commonPrefix(c.suffix, m.next[shared:])
+			if shared+k < len(m.next) && (k == len(c.suffix) || c.suffix[k] < m.next[shared+k]) {
+				same = shared + k
+				continue
+			}
+			m.term = append(m.term[:0], m.next[:shared]...)
+		}
+		m.term = append(m.term[:shared], c.suffix...)
+		if *m.scanned++; *m.scanned > MaxPatternScan {
+			return false, fmt.Errorf("%w: pattern %q: more than %d terms to look at: it must say more at its start", storage.ErrTooLarge, m.dfa, MaxPatternScan)
+		}
+		if !m.dfa.MayEnd(m.term) {
+			below = false
+			continue
+		}
+		result, errors := m.walk.Match(m.term)
+		if below = result == pattern.Fails; below {
+			if m.next = m.walk.Next(); m.next == nil {
+				return false, nil
+			}
+			same = commonPrefix(m.term, m.next)
+		}
+		if result == pattern.Matches {
+			if e, ok := c.info(c.n - 1); !ok {
+				return false, c.corrupt()
+			} else if !m.fn(m.term, errors, e.df, e.ttf) {
+				return false, nil
+			}
+		}
+	}
+	if !below {
+		// The least string behind the last term.
+		m.next = append(append(m.after[:0], m.term...), 0)
+		m.after = m.next
+	}
+	return true, nil
 }
 
 // lookup finds a term and checks its entry against the sections.
@@ -224,6 +272,36 @@ func (f *Field) check(e *entry) error {
 		return storage.Corruptf("pos", int64(len(f.pos)), "a list of positions lies outside")
 	}
 	return nil
+}
+
+// small tells whether the list of a term has no blocks.
+func (f *Field) small(e *entry) bool { return e.df < f.blocksFrom }
+
+// readSmall reads a list without blocks, of one doc at least. A success means
+// that the docs ascend and have the field.
+func (f *Field) readSmall(e *entry, docs, freqs *[blockDocs]uint32) bool {
+	if e.df == 1 {
+		docs[0], freqs[0] = e.doc, uint32(e.ttf)
+		return true
+	}
+	list := f.docs[e.docsOff : e.docsOff+e.docsLen]
+	next := uint64(0)
+	for i := range e.df {
+		var v, freq uint64
+		if !takeUvarint(&list, &v) {
+			return false
+		}
+		if freq = 1; v&1 == 0 && (!takeUvarint(&list, &freq) || freq < 2 || freq > 1<<31) {
+			return false
+		}
+		v >>= 1
+		if v >= uint64(len(f.norms)) || next+v >= uint64(len(f.norms)) {
+			return false
+		}
+		docs[i&(blockDocs-1)], freqs[i&(blockDocs-1)] = uint32(next+v), uint32(freq)
+		next += v + 1
+	}
+	return len(list) == 0
 }
 
 // Verify reads everything and recomputes every invariant: terms strictly
@@ -314,7 +392,7 @@ func (v *verifier) term(e *entry) error {
 	if df != e.df || ttf != e.ttf {
 		return storage.Corruptf("dict", 0, "term %d has df %d and tf %d, the dictionary says %d and %d", v.terms-1, df, ttf, e.df, e.ttf)
 	}
-	if s := &c.skip; e.df > 1 && (s.next != len(s.list) || s.posTo != s.positionsLen) {
+	if s := &c.skip; !s.small && (s.next != len(s.list) || s.posTo != s.positionsLen) {
 		return storage.Corruptf("docs", s.off, "bytes after the last block of a list")
 	}
 	if s := &c.skip; s.blocks > 1 && !bounds(s.list[s.listAt:s.listTo], &list) {
@@ -331,13 +409,15 @@ func (v *verifier) block(list, group *impactSet) error {
 	var set impactSet
 	set.add(v.b.freqs[:v.b.n], v.b.docs[:v.b.n], v.f.norms)
 	list.addAll(&set)
-	if !bounds(s.list[s.impAt:s.impTo], &set) {
-		return storage.Corruptf("docs", s.off+int64(s.impAt), "impacts of a block do not bound it")
-	}
-	body := s.list[s.body:s.bodyTo]
-	n := docsSize(body, s.n, s.lo, s.last)
-	if n+readFreqs(&v.c.freqs, s.n, body[n:]) != len(body) {
-		return storage.Corruptf("docs", s.off+int64(s.body), "wrong length of a block")
+	if !s.small {
+		if !bounds(s.list[s.impAt:s.impTo], &set) {
+			return storage.Corruptf("docs", s.off+int64(s.impAt), "impacts of a block do not bound it")
+		}
+		body := s.list[s.body:s.bodyTo]
+		n := docsSize(body, s.n, s.lo, s.last)
+		if n+readFreqs(&v.c.freqs, s.n, body[n:]) != len(body) {
+			return storage.Corruptf("docs", s.off+int64(s.body), "wrong length of a block")
+		}
 	}
 	total := uint64(len(v.b.pos))
 	if positionsSize(v.f.pos[v.c.e.posOff:][s.posAt:s.posTo], total) != s.posTo-s.posAt {

@@ -246,14 +246,8 @@ func (in *mergeCursor) survivors() (uint64, error) {
 	if !in.drops {
 		return e.df, nil
 	}
-	if e.df == 1 {
-		if in.docMap[e.doc] == Dropped {
-			return 0, nil
-		}
-		return 1, nil
-	}
 	n := uint64(0)
-	for in.skip.open(in.field, e); ; {
+	for in.open(); ; {
 		if ok, err := in.readDocs(); !ok {
 			return n, err
 		}
@@ -264,6 +258,9 @@ func (in *mergeCursor) survivors() (uint64, error) {
 		}
 	}
 }
+
+// open starts before the first block of the term at hand.
+func (in *mergeCursor) open() { in.skip.open(in.field, &in.terms.entry) }
 
 func (in *mergeCursor) corrupt() error {
 	return storage.Corruptf("docs", in.skip.off, "bad postings list")
@@ -279,7 +276,13 @@ func (in *mergeCursor) readDocs() (bool, error) {
 		}
 		return false, nil
 	}
-	if readDocs(&b.docs, s.n, s.list[s.body:s.bodyTo], s.lo, s.last) < 0 {
+	ok := false
+	if s.small {
+		ok = in.field.readSmall(&in.terms.entry, &b.docs, &b.freqs)
+	} else {
+		ok = readDocs(&b.docs, s.n, s.list[s.body:s.bodyTo], s.lo, s.last) >= 0
+	}
+	if !ok {
 		return false, in.corrupt()
 	}
 	b.n = s.n
@@ -289,6 +292,9 @@ func (in *mergeCursor) readDocs() (bool, error) {
 // readFreqs reads the freqs of the block in b.
 func (in *mergeCursor) readFreqs() error {
 	s, b := &in.skip, &in.b
+	if s.small {
+		return nil
+	}
 	body := s.list[s.body:s.bodyTo]
 	at := docsSize(body, s.n, s.lo, s.last)
 	if at < 0 || readFreqs(&b.freqs, s.n, body[at:]) < 0 {

@@ -87,10 +87,17 @@ type PhraseWord struct {
 // position and place span at most s. Matches are counted greedily from left to
 // right, each using up an occurrence of every word, so the frequency is at most
 // the smallest tf. In one match, equal words use different occurrences.
+//
+// With LastPrefix the last of Words may go on: it stands for at most MaxTerms
+// terms a field (0 means DefaultPrefixTerms), those that start with it and have
+// the highest df over all segments, ties to the lesser term. Each makes a phrase,
+// all of one weight, that of the most frequent term; a doc scores by the best.
 type Phrase struct {
-	Fields []FieldBoost
-	Words  []PhraseWord
-	Slop   uint32
+	Fields     []FieldBoost
+	Words      []PhraseWord
+	Slop       uint32
+	LastPrefix bool
+	MaxTerms   int
 }
 
 // PhraseOf makes the words of a phrase that stand side by side, the same in
@@ -213,6 +220,59 @@ func DefaultParams() Params { return Params{K1: 1.2, B: 0.75} }
 
 func (p Params) valid() bool {
 	return p.K1 >= 0 && p.K1 <= 1000 && p.B >= 0 && p.B <= 1 && !math.IsNaN(p.K1)
+}
+
+// prefixTerms is the expansion limit of a prefix.
+func prefixTerms(n int) (int, error) {
+	if n < 0 || n > MaxPrefixTerms {
+		return 0, storage.Invalidf("query: MaxTerms %d is out of 1…%d", n, MaxPrefixTerms)
+	}
+	return cmp.Or(n, DefaultPrefixTerms), nil
+}
+
+// prefixLeaf adds the leaf of a prefix that stands for the terms.
+func (b *binder) prefixLeaf(l leaf, terms []int) (*node, int64, error) {
+	l.kind, l.terms, l.offsets, l.idf = leafPrefix, terms, nil, IDF(b.b.fields[l.field].docs, 0)
+	for _, t := range terms {
+		l.idf = min(l.idf, b.idf(t))
+	}
+	if len(terms) == 1 {
+		l.kind = leafTerm
+	}
+	return b.leaf(l)
+}
+
+func (b *binder) bindPrefix(q Prefix) (*node, int64, error) {
+	fields, weights, err := b.fieldSet(q.Fields)
+	if err != nil {
+		return nil, 0, err
+	}
+	limit, err := prefixTerms(q.MaxTerms)
+	if err != nil {
+		return nil, 0, err
+	}
+	n := &node{op: opAny, min: 1, depth: 1}
+	var sum int64
+	for k, f := range fields {
+		prefix, err := inField(q.Prefix, k, len(fields))
+		if err != nil {
+			return nil, 0, err
+		}
+		if prefix == nil {
+			continue
+		}
+		terms, err := b.expand(f, prefix, limit)
+		if err != nil {
+			return nil, 0, err
+		}
+		kid, s, err := b.prefixLeaf(leaf{field: f, boost: weights[k]}, terms)
+		if err != nil {
+			return nil, 0, err
+		}
+		sum += s
+		n.kids = append(n.kids, kid)
+	}
+	return n, sum, nil
 }
 
 // bindPattern makes a leaf of the expansions of each number of errors and joins

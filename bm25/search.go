@@ -83,7 +83,7 @@ func (b *Bound) TopK(seg, k int, accept Accept, floor Floor, s *Scratch, dst []S
 		return dst, nil
 	}
 	x := search{b: b, s: s, accept: &accept, docs: b.docs[seg]}
-	s.heap.reset(k, uint32(least))
+	s.heap.reset(k, uint32(least), b.idfSum>>b.shift)
 	x.open(seg)
 	root := b.root
 	switch {

@@ -85,7 +85,13 @@ func randomQuery(rng *rand.Rand, docs map[uint32]text, n uint32, vocabulary, dep
 			at := rng.IntN(len(d) - 2)
 			words = slices.Clone(d[at : at+2+rng.IntN(2)])
 		}
-		return Phrase{Fields: fields, Words: PhraseOf(words...), Slop: uint32(rng.IntN(3) * rng.IntN(4))}
+		p := Phrase{Fields: fields, Words: PhraseOf(words...), Slop: uint32(rng.IntN(3) * rng.IntN(4))}
+		if p.LastPrefix = rng.IntN(3) == 0; p.LastPrefix {
+			last := &p.Words[len(words)-1].Terms[0]
+			*last = (*last)[:1+rng.IntN(len(*last))]
+			p.MaxTerms = rng.IntN(12)
+		}
+		return p
 	case kind == 7:
 		return Prefix{Fields: fields, Prefix: [][]byte{[]byte(randomWords(rng, vocabulary, 1)[0][:1+rng.IntN(3)])}, MaxTerms: rng.IntN(12)}
 	}
@@ -389,6 +395,58 @@ func TestSegmentingDoesNotChangeTheResult(t *testing.T) {
 				t.Fatalf("cut at %v, %#v:\n%s", starts, q, d)
 			}
 		}
+	}
+}
+
+// TestPhrasePrefix: the last word of a phrase may go on, in the most frequent
+// terms; no doc scores above one with the phrase as it stands in full.
+func TestPhrasePrefix(t *testing.T) {
+	docs := []text{
+		{"new", "york", "is", "large"}, {"new", "yorkshire", "pudding"}, {"york", "new"}, {"new", "york", "new", "york"},
+		{"new", "old", "york"}, {"new"}, {"yorkshire"}, {"new", "yeast"},
+	}
+	of := map[uint32]text{}
+	for i, d := range docs {
+		of[uint32(i)] = d
+	}
+	_, f := buildField(t, of, uint32(len(docs)))
+	for _, c := range []struct {
+		words []string
+		slop  uint32
+		max   int
+		want  []uint32
+	}{
+		{[]string{"new", "yor"}, 0, 0, []uint32{3, 1, 0}},
+		{[]string{"new", "yor"}, 0, 1, []uint32{3, 0}},
+		{[]string{"new", "y"}, 0, 0, []uint32{3, 7, 1, 0}},
+		{[]string{"new", "yor"}, 1, 0, []uint32{3, 1, 4, 0}},
+		{[]string{"new", "york"}, 0, 0, []uint32{3, 1, 0}},
+		{[]string{"new", "x"}, 0, 0, nil},
+		{[]string{"gone", "yor"}, 0, 0, nil},
+		{[]string{"yorks"}, 0, 0, []uint32{6, 1}},
+	} {
+		q := Phrase{Fields: []FieldBoost{{"f", 1}}, Words: PhraseOf(c.words...), Slop: c.slop, LastPrefix: true, MaxTerms: c.max}
+		b, err := Bind(q, []SegmentFields{{"f": f}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := b.TopK(0, 10, Accept{}, 0, &Scratch{}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ids []uint32
+		for _, h := range got {
+			ids = append(ids, h.Doc)
+			if h.Raw > b.idfSum {
+				t.Errorf("%v: score %d above the sum %d", c.words, h.Raw, b.idfSum)
+			}
+		}
+		if !slices.Equal(ids, c.want) {
+			t.Errorf("%v~%d, %d terms: %v, want %v", c.words, c.slop, c.max, ids, c.want)
+		}
+	}
+	if _, err := Bind(Phrase{Fields: []FieldBoost{{"f", 1}}, LastPrefix: true, MaxTerms: MaxPrefixTerms + 1}, nil, nil); err == nil {
+		t.Error("too many terms pass")
 	}
 }
 

@@ -105,14 +105,22 @@ func lowerBound(v []uint32, from int, x uint32) int {
 // A heap keeps the k best keys; the worst is at the root. A key is score<<32 |
 // ^doc: of two keys the greater has the higher score or, at equal scores, the
 // lower doc, so that one comparison of integers is the whole order.
+//
+// From k = minTally on the keys are a plain list instead, and a tally of their
+// scores tells the floor: see tally.
 type heap struct {
 	keys  []uint64
 	k     int
 	floor uint32 // least score that may enter
+	tally tally
 }
 
-func (h *heap) reset(k int, floor uint32) {
+// reset empties the heap. No score will exceed top.
+func (h *heap) reset(k int, floor uint32, top int64) {
 	h.keys, h.k, h.floor = h.keys[:0], k, floor
+	if k >= minTally {
+		h.tally.reset(top)
+	}
 }
 
 // push offers a doc. Docs must come in ascending order: then a doc that ties
@@ -122,6 +130,10 @@ func (h *heap) push(doc, score uint32) {
 		return
 	}
 	key := uint64(score)<<32 | uint64(^doc)
+	if h.k >= minTally {
+		h.add(key, score)
+		return
+	}
 	if len(h.keys) < h.k {
 		h.keys = append(h.keys, key)
 		siftUp(h.keys)
@@ -175,11 +187,92 @@ func siftDown(v []uint64) {
 
 // drain appends the kept docs to dst, best first.
 func (h *heap) drain(dst []Scored) []Scored {
+	if h.k >= minTally {
+		h.dropBelow()
+	}
 	slices.Sort(h.keys)
-	for i := len(h.keys) - 1; i >= 0; i-- {
+	for i := len(h.keys) - 1; i >= max(len(h.keys)-h.k, 0); i-- {
 		dst = append(dst, Scored{Doc: ^uint32(h.keys[i]), Raw: int64(h.keys[i] >> 32)})
 	}
 	return dst
+}
+
+const (
+	// minTally is the k from which on a tally beats a heap.
+	minTally = 64
+
+	tallyBits = 11
+)
+
+// A tally counts the keys by the leading bits of their scores. The least score
+// of the bucket that holds the k-th best key is the floor: it trails the true
+// one by a 2^11th of the greatest score, and keeping it takes no walk through
+// a heap. Keys below the floor wait in the list until it is full.
+type tally struct {
+	counts [1 << tallyBits]uint32
+	shift  int
+	at     int    // bucket of the floor
+	above  int    // keys in bucket at and above
+	least  uint32 // no key of the k best has a lower score
+}
+
+func (t *tally) reset(top int64) {
+	t.counts = [1 << tallyBits]uint32{}
+	t.shift = max(bits.Len64(uint64(max(top, 0)))-tallyBits, 0)
+	t.at, t.above, t.least = 0, 0, 0
+}
+
+// add takes a key whose score has reached the floor.
+func (h *heap) add(key uint64, score uint32) {
+	if len(h.keys) >= 2*h.k {
+		h.dropBelow()
+		if len(h.keys) > h.k+h.k/2 {
+			h.dropAll()
+		}
+		if score < h.floor {
+			return
+		}
+	}
+	h.keys = append(h.keys, key)
+	t := &h.tally
+	i := max(min(int(score>>t.shift), len(t.counts)-1), t.at)
+	t.counts[i]++
+	t.above++
+	for t.above-int(t.counts[t.at]) >= h.k {
+		t.above -= int(t.counts[t.at])
+		t.at++
+		t.least = uint32(t.at << t.shift)
+		h.floor = max(h.floor, t.least)
+	}
+}
+
+// dropBelow drops the keys that are not among the k best for sure.
+func (h *heap) dropBelow() {
+	n := 0
+	for _, key := range h.keys {
+		h.keys[n] = key
+		if uint32(key>>32) >= h.tally.least {
+			n++
+		}
+	}
+	h.keys = h.keys[:n]
+}
+
+// dropAll drops all but the k best keys, where too many share the bucket of
+// the k-th. As docs ascend, a later one must beat it.
+func (h *heap) dropAll() {
+	slices.Sort(h.keys)
+	h.keys = append(h.keys[:0], h.keys[len(h.keys)-h.k:]...)
+	h.floor = max(h.floor, saturate(h.keys[0]>>32+1))
+	t := &h.tally
+	t.least = uint32(h.keys[0] >> 32)
+	t.counts[t.at] = 0
+	t.above = h.k
+	for _, key := range h.keys {
+		if i := min(int(key>>32>>t.shift), len(t.counts)-1); i <= t.at {
+			t.counts[t.at]++
+		}
+	}
 }
 
 func popcount(words []uint64) int {

@@ -3,6 +3,8 @@ package bm25
 import (
 	"math/rand/v2"
 	"testing"
+
+	"github.com/quarrysearch/quarry/internal/bitpack"
 )
 
 // Gaps of 24 bits and more take the checked way of readDocs.
@@ -22,6 +24,43 @@ func TestWideGaps(t *testing.T) {
 			}
 			if readDocs(&got, n, coded, 3, docs[n-1]+1) >= 0 {
 				t.Fatalf("%d docs, step %d: a wrong end was accepted", n, step)
+			}
+		}
+	}
+}
+
+// A few wide gaps among narrow ones are patched, up to 32 bits wide.
+func TestPatchedGaps(t *testing.T) {
+	for _, n := range []int{64, 200, blockDocs} {
+		for width := 1; width <= bitpack.MaxWidth-patchBits; width++ {
+			for wide := width; wide <= width+patchBits; wide++ {
+				var docs, got [blockDocs]uint32
+				at := uint64(3)
+				for i := range n {
+					gap := uint64(1<<width - 1)
+					if i%(n/3) == 1 {
+						gap = 1<<wide - 1
+					}
+					if at += gap; at > 1<<32-400 {
+						at = uint64(docs[i-1]) + 1
+					}
+					docs[i] = uint32(at)
+					at++
+				}
+				last := docs[n-1]
+				coded := appendDocs(nil, docs[:n], 3)
+				if readDocs(&got, n, coded, 3, last) != len(coded) || !equalPrefix(got[:n], docs[:n]) {
+					t.Fatalf("%d docs, %d and %d bits", n, width, wide)
+				}
+				if coded[0]&docsPatched == 0 {
+					continue
+				}
+				if readDocs(&got, n, coded, 3, last-1) >= 0 {
+					t.Fatalf("%d docs, %d and %d bits: a wrong end was accepted", n, width, wide)
+				}
+				if wide > width+4 && len(coded) > 2+2*4+bitpack.RunSize(n, width) {
+					t.Fatalf("%d docs, %d and %d bits take %d bytes", n, width, wide, len(coded))
+				}
 			}
 		}
 	}

@@ -12,7 +12,8 @@ import (
 // formatVersion is the version in the meta section.
 //
 //	1: first version
-const formatVersion = 1
+//	2: lists of few docs without blocks, patches in blocks of docs
+const formatVersion = 2
 
 // dictBlock is the number of terms in a dictionary block.
 const dictBlock = 16
@@ -337,6 +338,10 @@ func (l *listWriter) blockLen() int {
 
 func (l *listWriter) add(b *batch, posLen uint64, norms []byte) {
 	docs, freqs := b.docs[:b.n], b.freqs[:b.n]
+	if l.df < smallDocs {
+		l.addSmall(docs, freqs)
+		return
+	}
 	last := docs[b.n-1]
 	l.body = appendDocs(l.body[:0], docs, l.base)
 	l.body = appendFreqs(l.body, freqs)
@@ -355,6 +360,21 @@ func (l *listWriter) add(b *batch, posLen uint64, norms []byte) {
 	l.at++
 	if l.at%groupBlocks == 0 || l.at == l.blocks {
 		l.endGroup(last)
+	}
+}
+
+// addSmall adds a whole list of few docs: gaps shifted left for a bit that says
+// that tf is 1, else tf follows.
+func (l *listWriter) addSmall(docs, freqs []uint32) {
+	for i, d := range docs {
+		gap := uint64(d-l.base) << 1
+		if freqs[i] == 1 {
+			l.list = binary.AppendUvarint(l.list, gap|1)
+		} else {
+			l.list = binary.AppendUvarint(l.list, gap)
+			l.list = binary.AppendUvarint(l.list, uint64(freqs[i]))
+		}
+		l.base = d + 1
 	}
 }
 

@@ -28,6 +28,7 @@ type DFA struct {
 	states []state
 	steps  []step
 	ascii  []int16 // the state after each of 128 characters, a state
+	tail   []byte  // of a wildcard that starts with a star: letters and digits that end all terms
 }
 
 type state struct {
@@ -69,6 +70,22 @@ func (d *DFA) Match(term []byte) (errors int, ok bool) {
 	}
 	a := d.states[at].accept
 	return int(max(a, 0)), a != dead
+}
+
+// MayEnd is false only for a term that does not match because of its last bytes,
+// though a longer one may: a glance that spares a dictionary of such terms the
+// walk. Where a character of several bytes stands at the end, it is true.
+func (d *DFA) MayEnd(term []byte) bool {
+	n := len(term) - len(d.tail)
+	if n < 0 {
+		return len(d.tail) == 0
+	}
+	for i := len(d.tail) - 1; i >= 0 && term[n+i] < utf8.RuneSelf; i-- {
+		if term[n+i]|0x20 != d.tail[i]|0x20 {
+			return false
+		}
+	}
+	return true
 }
 
 // next is the state after the first character of text and the bytes of that;

@@ -232,6 +232,43 @@ func TestWildcard(t *testing.T) {
 }
 
 // TestWalkSkips makes sure that seeking pays: of 30,000 terms few are read.
+// TestMayEnd: what the glance at the end refuses does not match.
+func TestMayEnd(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	letters := []rune("abskKS1ſKé")
+	draw := func(n int) string {
+		out := make([]rune, n)
+		for i := range out {
+			out[i] = letters[r.IntN(len(letters))]
+		}
+		return string(out)
+	}
+	refused := 0
+	for range 3000 {
+		d, err := Wildcard("*"+draw(r.IntN(4)), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 10 {
+			term := draw(r.IntN(6))
+			if _, ok := d.Match([]byte(term)); !d.MayEnd([]byte(term)) {
+				refused++
+				if ok {
+					t.Fatalf("%v: %q matches and is refused", d, term)
+				}
+			}
+		}
+	}
+	if refused < 1000 {
+		t.Errorf("only %d refused", refused)
+	}
+	for _, s := range []string{"a*b", "*a*", "?b", "*é"} {
+		if d, _ := Wildcard(s, nil); !d.MayEnd([]byte("zz")) {
+			t.Errorf("%s refuses by its end", s)
+		}
+	}
+}
+
 func TestWalkSkips(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	var terms []string

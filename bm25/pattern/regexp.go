@@ -121,7 +121,27 @@ func Wildcard(s string, fold func(string) string) (*DFA, error) {
 		text = append(text, '\\')
 	}
 	flush()
-	return compile(s, re, fold)
+	d, err := compile(s, re, fold)
+	if err == nil && strings.HasPrefix(s, "*") {
+		d.tail = tailOf(re)
+	}
+	return d, err
+}
+
+// tailOf is the text at the end of an expression, folded by now, in lower case;
+// nil where it is not of letters and digits of ASCII alone.
+func tailOf(re *syntax.Regexp) []byte {
+	last := re.Sub[len(re.Sub)-1]
+	if last.Op != syntax.OpLiteral {
+		return nil
+	}
+	tail := []byte(strings.ToLower(string(last.Rune)))
+	for _, c := range tail {
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') {
+			return nil
+		}
+	}
+	return tail
 }
 
 // A program is a compiled expression as an nfa. Its states are the instructions

@@ -113,21 +113,12 @@ func At(src []byte, i, width int) (uint32, bool) {
 	return uint32(v & (1<<width - 1)), true
 }
 
-// UnpackDocs reads a full block of gaps and turns it into ascending numbers:
-// dst[i] = base + i + (sum of gaps 0…i), modulo 2^32.
-func UnpackDocs(dst *[Block]uint32, src []byte, width int, base uint32) bool {
-	if !Unpack(dst, src, width) {
-		return false
-	}
-	if !kernelPrefixSum(dst, base) {
-		PrefixSum(dst[:], base)
-	}
-	return true
-}
-
 // PrefixSum replaces gaps by ascending numbers: v[i] = base + i + (sum of gaps
 // 0…i), modulo 2^32.
 func PrefixSum(v []uint32, base uint32) {
+	if len(v) == Block && kernelPrefixSum((*[Block]uint32)(v), base) {
+		return
+	}
 	base--
 	for len(v) >= 8 {
 		w := v[:8:8]
