@@ -2,8 +2,10 @@ package filter
 
 import (
 	"fmt"
+	"iter"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/quarrysearch/quarry/storage"
@@ -387,4 +389,103 @@ func (n *node) order() {
 	// meet.
 	slices.SortFunc(n.strs, func(a, b strSpan) int { return strings.Compare(a.lo, b.lo) })
 	n.strs = slices.Compact(n.strs)
+}
+
+// ConditionOp says what a Condition is.
+type ConditionOp uint8
+
+// The conditions. And, Or and Not have Kids, the others a Field.
+const (
+	ConditionAnd    ConditionOp = iota // of nothing: every document
+	ConditionOr                        // of nothing: none
+	ConditionNot                       // the complement of Kids[0]
+	ConditionSpans                     // an element lies in one of Spans
+	ConditionExists                    // a value or a list, empty or not
+	ConditionNull
+	ConditionEmpty
+)
+
+// A Condition is a compiled filter as a tree, for an engine that is no Segment.
+type Condition struct {
+	Op    ConditionOp
+	Kids  []Condition
+	Field string
+	Type  Type
+	Spans []KeySpan // disjoint
+}
+
+// A KeySpan holds the keys (Value.Keys) from Lo, included, to Hi, excluded, or
+// without upper end. One tells that it is the key Lo alone. Hi need not be UTF-8.
+type KeySpan struct {
+	Lo, Hi string
+	NoEnd  bool
+	One    bool
+}
+
+// Condition returns the filter as a tree; the zero Compiled is an And of nothing.
+func (c Compiled) Condition() Condition {
+	if c.root == nil {
+		return Condition{}
+	}
+	return c.root.condition()
+}
+
+func (n *node) condition() Condition {
+	c := Condition{Op: ConditionOp(n.kind), Field: n.field, Type: n.typ}
+	for i := range n.kids {
+		c.Kids = append(c.Kids, n.kids[i].condition())
+	}
+	for _, s := range n.strs {
+		c.Spans = append(c.Spans, KeySpan{Lo: s.lo, Hi: s.hi, NoEnd: s.noEnd, One: !s.noEnd && s.hi == s.lo+"\x00"})
+	}
+	for _, s := range n.nums {
+		if s.hi-s.lo >= 0 && s.hi-s.lo < maxOnes { // values side by side, as of In
+			for k := s.lo; ; k++ {
+				c.Spans = append(c.Spans, KeySpan{Lo: numKey(k), Hi: numKey(k) + "\x00", One: true})
+				if k == s.hi {
+					break
+				}
+			}
+			continue
+		}
+		span := KeySpan{Lo: numKey(s.lo), NoEnd: s.hi == math.MaxInt64}
+		if !span.NoEnd {
+			span.Hi = numKey(s.hi + 1)
+		}
+		c.Spans = append(c.Spans, span)
+	}
+	return c
+}
+
+// maxOnes is the number of neighboring keys that a span is taken apart into.
+const maxOnes = 64
+
+// numKey is a number's key as text of the same order.
+func numKey(k int64) string { return fmt.Sprintf("%016x", uint64(k)^1<<63) }
+
+// Keys gives the key of each element: text whose byte order is that of values
+// of one type. A keyword is its own key; every other type has 16 digits.
+func (v Value) Keys() iter.Seq[string] {
+	if v.typ.isText() {
+		return v.keywords()
+	}
+	return func(yield func(string) bool) {
+		for k := range v.numbers() {
+			if !yield(numKey(k)) {
+				return
+			}
+		}
+	}
+}
+
+// KeyValue returns the value that a key of type t stands for, as a Go value.
+func KeyValue(t Type, key string) (any, error) {
+	if t.isText() {
+		return key, nil
+	}
+	k, err := strconv.ParseUint(key, 16, 64)
+	if err != nil || len(key) != 16 {
+		return nil, storage.Invalidf("%q is no key of type %s", shorten(key), t)
+	}
+	return numberValue(t, int64(k^1<<63)).one(), nil
 }

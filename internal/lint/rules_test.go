@@ -50,14 +50,19 @@ var arrows = map[string][]string{
 	"knowledge/research":  {"knowledge/chat", "bm25/analysis", "fusion", "storage", "internal/invariants"},
 	"knowledge/space":     {"knowledge", "knowledge/catalog", "knowledge/research", "knowledge/embed", "knowledge/rerank", "index", "index/filter", "fusion", "storage", "internal/invariants"},
 	"knowledge/workflow":  {"knowledge", "knowledge/aisearch", "knowledge/catalog", "knowledge/chat", "knowledge/chunk", "knowledge/embed", "knowledge/rerank", "knowledge/space", "index", "index/filter", "storage", "internal/invariants"},
-	"knowledge":           {"knowledge/parse", "knowledge/chunk", "knowledge/embed", "knowledge/rerank", "index", "index/filter", "bm25/analysis", "fusion", "storage", "internal/invariants"},
+	"knowledge":           {"knowledge/parse", "knowledge/chunk", "knowledge/embed", "knowledge/rerank", "collection", "index", "index/filter", "bm25/analysis", "fusion", "storage", "internal/invariants"},
+	"collection":          {"index", "index/filter", "index/keyword", "bm25/analysis", "hnsw/quant", "storage"},
+	"cluster/testcluster": {},
+	"cluster":             {"collection", "index", "index/filter", "index/keyword", "index/querystring", "bm25", "bm25/analysis", "hnsw/quant", "fusion", "storage"},
 	"bench":               {"knowledge", "knowledge/aisearch", "knowledge/space", "index", "index/filter", "bm25", "bm25/analysis", "hnsw", "hnsw/quant", "fusion", "storage"},
-	"cmd":                 {"bench", "knowledge", "knowledge/aisearch", "knowledge/catalog", "knowledge/chat", "knowledge/research", "knowledge/space", "knowledge/workflow", "knowledge/parse", "knowledge/chunk", "knowledge/embed", "knowledge/rerank", "index", "index/filter", "index/keyword", "bm25/analysis", "fusion", "storage", "internal/simd"},
+	"cmd":                 {"bench", "cluster", "collection", "knowledge", "knowledge/aisearch", "knowledge/catalog", "knowledge/chat", "knowledge/research", "knowledge/space", "knowledge/workflow", "knowledge/parse", "knowledge/chunk", "knowledge/embed", "knowledge/rerank", "index", "index/filter", "index/keyword", "bm25/analysis", "fusion", "storage", "internal/simd"},
 }
 
 // testArrows are what tests may import besides.
 var testArrows = map[string][]string{
 	"bm25":              {"bm25/analysis"},                     // real tokens
+	"cluster":           {"cluster/testcluster"},               // nodes
+	"cmd":               {"cluster/testcluster"},               // nodes
 	"index/querystring": {"bm25/analysis"},                     // what is parsed can be built
 	"knowledge/space":   {"knowledge/chunk", "knowledge/chat"}, // chunks of one line, models that count
 }

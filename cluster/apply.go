@@ -1,0 +1,287 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/quarrysearch/quarry/index"
+	"github.com/quarrysearch/quarry/index/filter"
+	"github.com/quarrysearch/quarry/index/segment"
+	"github.com/quarrysearch/quarry/storage"
+)
+
+const (
+	// maxBody is the size from which on no more documents join a request.
+	maxBody = 4 << 20
+	// stubborn is how often an object is sent whose error does not look passing.
+	stubborn = 8
+)
+
+// Apply carries out a batch: what its filters delete, what it deletes, then what
+// it puts, each on a majority of its replicas. All documents are checked before
+// anything is sent. It is not atomic: after an error a part may have been done,
+// and the batch can be applied again.
+//
+// A filter spares the documents that the batch puts: they are replaced.
+func (c *Collection) Apply(ctx context.Context, b *index.Batch) error {
+	ctx, cancel, err := c.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer cancel()
+	return c.wrap("apply to", c.apply(ctx, b))
+}
+
+func (c *Collection) apply(ctx context.Context, b *index.Batch) error {
+	e, err := c.resolve(ctx, b)
+	if err != nil {
+		return err
+	}
+	for _, f := range e.Wheres {
+		if err := c.deleteWhere(ctx, f, e.Docs); err != nil {
+			return err
+		}
+	}
+	err = parallel(ctx, 4*c.o.Writers, len(e.Gone), func(ctx context.Context, i int) error {
+		_, err := c.client.call(ctx, request{method: http.MethodDelete, path: c.objectPath(e.Gone[i]), write: true, replicated: true})
+		if errors.Is(err, storage.ErrNotFound) {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	l := c.known.Load()
+	spans := batches(e.Docs, c.o.Documents)
+	return parallel(ctx, c.o.Writers, len(spans), func(ctx context.Context, i int) error { return c.put(ctx, l, spans[i]) })
+}
+
+// resolve checks the batch and makes the metadata it brings known.
+func (c *Collection) resolve(ctx context.Context, b *index.Batch) (*index.Effect, error) {
+	e, err := c.known.Load().schema.Resolve(ctx, b, c.o.Analyzers...)
+	if err == nil {
+		err = c.grow(ctx, e.Grown)
+	}
+	if !errors.Is(err, storage.ErrSchema) && !errors.Is(err, storage.ErrInvalid) {
+		return e, err
+	}
+	// Another program may have added what is missing, or types may differ now.
+	l, rerr := c.refresh(ctx)
+	if rerr != nil {
+		return nil, errors.Join(err, rerr)
+	}
+	if e, err = l.schema.Resolve(ctx, b, c.o.Analyzers...); err != nil {
+		return nil, err
+	}
+	return e, c.grow(ctx, e.Grown)
+}
+
+// batches cuts documents into runs of at most n, and of about maxBody.
+func batches(docs []segment.Doc, n int) [][]segment.Doc {
+	var out [][]segment.Doc
+	from, size := 0, 0
+	for i := range docs {
+		bytes := 3 * len(docs[i].Stored)
+		for _, v := range docs[i].Vectors {
+			bytes += 11 * len(v.Vec)
+		}
+		if i > from && (i-from == n || size+bytes > maxBody) {
+			out = append(out, docs[from:i])
+			from, size = i, 0
+		}
+		size += bytes
+	}
+	if from < len(docs) {
+		out = append(out, docs[from:])
+	}
+	return out
+}
+
+// parallel runs f(0) to f(n-1), at most limit at a time. The first error ends the
+// others.
+func parallel(ctx context.Context, limit, n int, f func(ctx context.Context, i int) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, limit)
+	for i := range n {
+		slots <- struct{}{}
+		if ctx.Err() != nil {
+			break
+		}
+		wg.Go(func() {
+			if err := f(ctx, i); err != nil {
+				cancel(err)
+			}
+			<-slots
+		})
+	}
+	wg.Wait()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// An object is a document on its way.
+type object struct {
+	id   string
+	data []byte
+}
+
+// put sends documents until the cluster has taken each of them.
+func (c *Collection) put(ctx context.Context, l *layout, docs []segment.Doc) error {
+	e := encoder{class: c.class, l: l}
+	objects := make([]object, len(docs))
+	for i := range docs {
+		data, err := e.object(nil, &docs[i])
+		if err != nil {
+			return err
+		}
+		objects[i] = object{docs[i].ID, data}
+	}
+	for try := 0; ; try++ {
+		refused, err := c.putOnce(ctx, objects)
+		if err != nil || len(refused) == 0 {
+			return err
+		}
+		left := objects[:0]
+		for _, o := range objects {
+			text, is := refused[uuid(o.id)]
+			if !is {
+				continue
+			}
+			if try >= stubborn && !isPassing(text) {
+				return storage.Invalidf("document %q: the cluster refuses it: %s", o.id, text)
+			}
+			left = append(left, o)
+		}
+		objects = left
+		if try >= patience {
+			c.client.degrade()
+		}
+		if err := c.client.pause(ctx, try, true); err != nil {
+			return unavailable(err, fmt.Errorf("document %q: %s", objects[0].id, refused[uuid(objects[0].id)]))
+		}
+	}
+}
+
+// putOnce sends objects and returns the words about those that were refused, by
+// their UUIDs.
+func (c *Collection) putOnce(ctx context.Context, objects []object) (map[string]string, error) {
+	size := 16
+	for _, o := range objects {
+		size += len(o.data) + 1
+	}
+	body := append(make([]byte, 0, size), `{"objects":[`...)
+	for i, o := range objects {
+		body = append(appendComma(body, i), o.data...)
+	}
+	var refused map[string]string
+	_, err := c.client.call(ctx, request{method: http.MethodPost, path: "/v1/batch/objects", body: append(body, "]}"...), write: true, replicated: true,
+		check: func(data []byte) (err error) {
+			refused, err = decodeResults(data, objects)
+			return err
+		}})
+	return refused, err
+}
+
+// decodeResults reads what became of each object. One that is not told of is
+// refused.
+func decodeResults(data []byte, objects []object) (map[string]string, error) {
+	var results []struct {
+		ID     string `json:"id"`
+		Result struct {
+			Status string `json:"status"`
+			Errors struct {
+				Error []struct {
+					Message string `json:"message"`
+				} `json:"error"`
+			} `json:"errors"`
+		} `json:"result"`
+	}
+	if err := json.Unmarshal(data, &results); err != nil {
+		return nil, &failure{fmt.Errorf("%w: answer of the cluster to a batch: %w", storage.ErrCorrupt, err), true}
+	}
+	refused := make(map[string]string)
+	for _, o := range objects {
+		refused[uuid(o.id)] = "the answer does not tell of it: unavailable"
+	}
+	for _, r := range results {
+		if r.Result.Status == "SUCCESS" && len(r.Result.Errors.Error) == 0 {
+			delete(refused, r.ID)
+		} else if _, is := refused[r.ID]; is {
+			text := r.Result.Status
+			for _, e := range r.Result.Errors.Error {
+				text += " " + e.Message
+			}
+			refused[r.ID] = words([]byte(text))
+		}
+	}
+	return refused, nil
+}
+
+// deleteWhere deletes the documents that match f, but for those in docs. The
+// cluster deletes 10,000 at a time. Each deletion carries its time, so that a
+// node that misses it does not bring documents back.
+func (c *Collection) deleteWhere(ctx context.Context, f filter.Filter, docs []segment.Doc) error {
+	w, err := c.compile(ctx, f)
+	if err != nil {
+		return err
+	}
+	if len(docs) > 0 {
+		ids := make([]string, len(docs))
+		for i := range docs {
+			ids[i] = idKey(docs[i].ID)
+		}
+		w = allOf(w, not(anyOf(propID, ids)))
+	}
+	for try := 0; ; {
+		body := append(append([]byte(`{"output":"minimal","match":{"class":"`), c.class...), `","where":`...)
+		body = append(w.json(body), `},"deletionTimeUnixMilli":`...)
+		body = append(strconv.AppendInt(body, time.Now().UnixMilli(), 10), '}')
+		var d deletion
+		_, err := c.client.call(ctx, request{method: http.MethodDelete, path: "/v1/batch/objects", body: body, write: true, replicated: true,
+			check: func(data []byte) error { return d.decode(data) }})
+		if err != nil {
+			return err
+		}
+		switch r := d.Results; {
+		case r.Failed > 0:
+			c.client.degrade()
+			if err := c.client.pause(ctx, try, true); err != nil {
+				return unavailable(err, fmt.Errorf("%d of %d documents were not deleted", r.Failed, r.Matches))
+			}
+			try++
+		case r.Matches == 0 || r.Matches < r.Limit:
+			return nil
+		}
+	}
+}
+
+// A deletion is the answer to a deletion of many.
+type deletion struct {
+	Results struct {
+		Failed  int `json:"failed"`
+		Limit   int `json:"limit"`
+		Matches int `json:"matches"`
+	} `json:"results"`
+}
+
+func (d *deletion) decode(data []byte) error {
+	*d = deletion{}
+	if err := json.Unmarshal(data, d); err != nil {
+		return &failure{fmt.Errorf("%w: answer of the cluster to a deletion: %w", storage.ErrCorrupt, err), true}
+	}
+	if r := d.Results; r.Failed < 0 || r.Matches < 0 || r.Limit < 1 {
+		return &failure{fmt.Errorf("%w: answer of the cluster to a deletion: %d failed, %d matches, limit %d", storage.ErrCorrupt, r.Failed, r.Matches, r.Limit), true}
+	}
+	return nil
+}
