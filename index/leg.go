@@ -98,8 +98,6 @@ func (q *TextQuery) clause(sc *schema) (c *keyword.Clause, notes []string, err e
 		return nil, nil, invalidf("operator %d is unknown", q.Operator)
 	case q.MinShouldMatch < 0 || q.Slop < 0 || q.Slop > keyword.MaxSlop:
 		return nil, nil, invalidf("minimum should match %d and slop %d: want at least 0, slop at most %d", q.MinShouldMatch, q.Slop, keyword.MaxSlop)
-	case q.Phrase && q.Prefix:
-		return nil, nil, invalidf("a phrase whose last word is a prefix is not supported")
 	case given == 0:
 		return nil, []string{noWord}, nil
 	}
@@ -116,6 +114,8 @@ func (q *TextQuery) clause(sc *schema) (c *keyword.Clause, notes []string, err e
 		if c != nil {
 			c = &keyword.Clause{Bool: &keyword.Bool{Must: []keyword.Clause{*c}}}
 		}
+	case q.Phrase && q.Prefix:
+		c = &keyword.Clause{PhrasePrefix: q.Text, Slop: q.Slop}
 	case q.Phrase:
 		c = &keyword.Clause{Phrase: q.Text, Slop: q.Slop}
 	case q.Prefix:

@@ -98,7 +98,8 @@ type TextQuery struct {
 	// positions apart.
 	Phrase bool
 	Slop   int
-	// Prefix treats the last term as a prefix, for search as you type.
+	// Prefix treats the last term as a prefix, for search as you type; also of a
+	// phrase.
 	Prefix bool
 	// Weight of this leg in a hybrid query, default 1.
 	Weight float64

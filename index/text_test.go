@@ -47,6 +47,7 @@ func TestQueryStringFinds(t *testing.T) {
 	for in, want := range map[string]string{
 		`river`: "d0 d4", `river -lend`: "d0", `+bank +money`: "d4", `bank AND NOT river`: "",
 		`title:river`: "d0", `title:(river OR water)`: "d0 d1", `"old bank"`: "d0", `"past old bank"~2`: "d0",
+		`"the old ba*"`: "d0", `"run along ru*"`: "d1", `"old bank r*"`: "", `"東京*"`: "d5", `"大学は日本*"`: "d5", `"past ol* bank"`: "",
 		`strase~`: "d2", `Strasse~`: "d2", `hrse~1`: "d3", `univrsities~2`: "d1", `r?ver`: "d0 d4", `*vers*`: "d1",
 		`runn*`: "d1", `CAF*`: "d2", `名前`: "", `東京`: "d5", `大学`: "d5", `(river OR 東京) -money`: "d0 d5",
 		`user:/home`: "d6", `getUser*`: "d6", `AR-7`: "d6", `*`: "", `-river`: "", `river^0.5 horse`: "d0 d3 d4",
@@ -58,6 +59,9 @@ func TestQueryStringFinds(t *testing.T) {
 	r := mustSearch(t, ix, Query{Text: &TextQuery{QueryString: `river (bank`}})
 	if len(r.Hits) != 2 || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "byte 6") {
 		t.Errorf("hits %d, notes %q", len(r.Hits), r.Notes)
+	}
+	if got := found(t, ix, &TextQuery{Text: "money the ba", Phrase: true, Prefix: true}); !slices.Equal(got, []string{"d4"}) {
+		t.Errorf("phrase of a prefix: %v", got)
 	}
 	plain := mustSearch(t, ix, Query{Text: &TextQuery{Text: "river bank horse"}})
 	if d := cmp.Diff(plain, mustSearch(t, ix, Query{Text: &TextQuery{QueryString: "river bank horse"}}), sameAnswer); d != "" {

@@ -240,7 +240,7 @@ func (b *builder) leaf(c *Clause, kind, text string, fields []Field) (bm25.Query
 	case "wildcard", "regexp":
 		return b.pattern(c, kind, text, fields)
 	}
-	words := b.analyze(fields, text, kind == "phrase")
+	words := b.analyze(fields, text, kind == "phrase" || kind == "phrase_prefix")
 	if len(words) == 0 {
 		return nil, nil
 	}
@@ -252,7 +252,10 @@ func (b *builder) leaf(c *Clause, kind, text string, fields []Field) (bm25.Query
 		return b.fuzzy(c, text, fields, words)
 	case kind == "phrase":
 		b.note(fields, words)
-		return phrase(fields, words, c.Slop), nil
+		return phrase(fields, words, c, false), nil
+	case kind == "phrase_prefix":
+		b.notePrefix(fields, words)
+		return phrase(fields, words, c, true), nil
 	case kind == "prefix":
 		return b.prefix(c, fields, words, one), nil
 	}
@@ -266,10 +269,7 @@ func (b *builder) leaf(c *Clause, kind, text string, fields []Field) (bm25.Query
 // prefix makes the last word a prefix.
 func (b *builder) prefix(c *Clause, fields []Field, words []word, one func([]word, bm25.Operator) bm25.Query) bm25.Query {
 	last, rest := words[len(words)-1], words[:len(words)-1]
-	b.note(fields, rest)
-	if !b.hidden {
-		b.q.words = append(b.q.words, matched{fields: fields, terms: last.terms, prefix: true})
-	}
+	b.notePrefix(fields, words)
 	prefix := bm25.Prefix{Fields: boosts(fields), Prefix: last.terms, MaxTerms: c.MaxTerms}
 	if c.Operator == And {
 		must := []bm25.Query{prefix}
@@ -379,6 +379,15 @@ func (b *builder) fuzzy(c *Clause, text string, fields []Field, words []word) (b
 func (b *builder) note(fields []Field, words []word) {
 	for i := 0; i < len(words) && !b.hidden; i++ {
 		b.q.words = append(b.q.words, matched{fields: fields, terms: words[i].terms})
+	}
+}
+
+// notePrefix is note for words of which the last may go on.
+func (b *builder) notePrefix(fields []Field, words []word) {
+	last := len(words) - 1
+	b.note(fields, words[:last])
+	if !b.hidden {
+		b.q.words = append(b.q.words, matched{fields: fields, terms: words[last].terms, prefix: true})
 	}
 }
 

@@ -40,13 +40,16 @@ const (
 	JoinTogether Join = "together" // one field made of all (BM25F); the same as sum for phrases, prefixes and patterns
 )
 
-// A Clause is a node of a keyword query. Exactly one of Match, Phrase, Term,
-// Prefix, Fuzzy, Wildcard, Regexp, Bool, Best and Constant is given.
+// A Clause is a node of a keyword query. Exactly one of Match, Phrase,
+// PhrasePrefix, Term, Prefix, Fuzzy, Wildcard, Regexp, Bool, Best and Constant is
+// given.
 type Clause struct {
 	// Match wants words of a text, Phrase all of them in order, at most Slop
 	// positions apart.
 	Match  string `json:"match,omitempty"`
 	Phrase string `json:"phrase,omitempty"`
+	// PhrasePrefix is Phrase whose last word may go on, as in "new yor*".
+	PhrasePrefix string `json:"phrase_prefix,omitempty"`
 	// Term wants one index term, as the analyzer has made it.
 	Term string `json:"term,omitempty"`
 	// Prefix is Match whose last word may go on.
@@ -84,7 +87,8 @@ type Clause struct {
 	// AutoErrors. The first PrefixLength characters must be right.
 	Errors       int `json:"errors,omitempty"`
 	PrefixLength int `json:"prefix_length,omitempty"`
-	// MaxTerms is the number of terms that a prefix, pattern or fuzzy word
+	// MaxTerms is the number of terms that a prefix, pattern, fuzzy word or last
+	// word of PhrasePrefix
 	// stands for at most in a field, the best first: default 64, at most 1,024.
 	MaxTerms int `json:"max_terms,omitempty"`
 	// Boost multiplies the weight of the clause: default 1, at most 1,000.
@@ -103,9 +107,9 @@ type Bool struct {
 }
 
 // texts are the parts of a clause that are text, by name.
-func (c *Clause) texts() [7]struct{ name, text string } {
+func (c *Clause) texts() [8]struct{ name, text string } {
 	return [...]struct{ name, text string }{
-		{"match", c.Match}, {"phrase", c.Phrase}, {"term", c.Term}, {"prefix", c.Prefix},
+		{"match", c.Match}, {"phrase", c.Phrase}, {"phrase_prefix", c.PhrasePrefix}, {"term", c.Term}, {"prefix", c.Prefix},
 		{"fuzzy", c.Fuzzy}, {"wildcard", c.Wildcard}, {"regexp", c.Regexp},
 	}
 }
@@ -126,7 +130,7 @@ func (c *Clause) check() (kind, text string, err error) {
 		}
 	}
 	if n != 1 {
-		return "", "", storage.Invalidf("text clause: %d of match, phrase, term, prefix, fuzzy, wildcard, regexp, bool, best and constant are given: want one", n)
+		return "", "", storage.Invalidf("text clause: %d of match, phrase, phrase_prefix, term, prefix, fuzzy, wildcard, regexp, bool, best and constant are given: want one", n)
 	}
 	bad := func(format string, args ...any) error {
 		return storage.Invalidf("text clause %s: %s", kind, fmt.Sprintf(format, args...))

@@ -116,8 +116,9 @@ func all(words []word, one func(words []word, op bm25.Operator) bm25.Query) bm25
 
 // phrase makes one phrase for each group of fields whose analyzers put the
 // words at the same positions: a phrase matches within one field, and
-// positions of different analyzers do not compare.
-func phrase(fields []Field, words []word, slop int) bm25.Query {
+// positions of different analyzers do not compare. prefix lets the last word go
+// on.
+func phrase(fields []Field, words []word, c *Clause, prefix bool) bm25.Query {
 	var parts []bm25.Query
 	taken := make([]bool, len(fields))
 	all := boosts(fields)
@@ -125,7 +126,7 @@ func phrase(fields []Field, words []word, slop int) bm25.Query {
 		if taken[i] {
 			continue
 		}
-		p := bm25.Phrase{Slop: uint32(slop)}
+		p := bm25.Phrase{Slop: uint32(c.Slop), LastPrefix: prefix, MaxTerms: c.MaxTerms}
 		var members []int
 		for j := i; j < len(fields); j++ {
 			if !taken[j] && samePositions(words, i, j) {
@@ -144,6 +145,8 @@ func phrase(fields []Field, words []word, slop int) bm25.Query {
 			}
 			p.Words = append(p.Words, pw)
 		}
+		// Words that only some analyzers make stand behind the others.
+		slices.SortStableFunc(p.Words, func(a, b bm25.PhraseWord) int { return cmp.Compare(a.Position, b.Position) })
 		if len(p.Words) > 0 {
 			parts = append(parts, p)
 		}

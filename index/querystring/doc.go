@@ -3,6 +3,7 @@
 //
 //	river bank            words; Options.Operator joins them
 //	"river bank"          a phrase; "river bank"~2 lets two places between
+//	"new yor*"            a phrase whose last word may go on
 //	+river -bank          must, must not
 //	river AND bank, a OR b, NOT bank
 //	(a OR b) c            groups

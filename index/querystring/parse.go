@@ -178,11 +178,15 @@ func (p *parser) primary(u *unit, depth int, field string) bool {
 			u.clause = keyword.Clause{Bool: &keyword.Bool{Must: []keyword.Clause{*c}}, Boost: boost}
 		}
 	case '"':
-		text, ok := p.quoted()
+		text, prefix, ok := p.quoted()
 		if !ok {
 			return false
 		}
-		u.clause.Phrase = text
+		if prefix {
+			u.clause.PhrasePrefix = text
+		} else {
+			u.clause.Phrase = text
+		}
 		if slop, ok := p.suffix('~'); ok {
 			if slop == math.Trunc(slop) && slop <= keyword.MaxSlop {
 				u.clause.Slop = int(slop)
@@ -202,26 +206,34 @@ func (p *parser) primary(u *unit, depth int, field string) bool {
 	return true
 }
 
-// quoted reads the text of a phrase.
-func (p *parser) quoted() (text string, ok bool) {
+// quoted reads the text of a phrase. A star behind its last letter says that the
+// last word may go on.
+func (p *parser) quoted() (text string, prefix, ok bool) {
 	from := p.at
 	p.at++
 	var b strings.Builder
+	star := -1 // the last one that is no text
 	for i := p.at; i < len(p.s); i++ {
 		switch c := p.s[i]; {
 		case c == '"':
-			p.at = i + 1
 			text = b.String()
-			return text, strings.TrimSpace(text) != ""
+			if prefix = i-1 == star && i-1 > p.at && !unicode.IsSpace(rune(p.s[i-2])); prefix {
+				text = text[:len(text)-1]
+			}
+			p.at = i + 1
+			return text, prefix, strings.TrimSpace(text) != ""
 		case c == '\\' && i+1 < len(p.s):
 			i++
 			b.WriteByte(p.s[i])
 		default:
+			if c == '*' {
+				star = i
+			}
 			b.WriteByte(c)
 		}
 	}
 	p.note(from, "a quote that nothing closes")
-	return "", false
+	return "", false, false
 }
 
 // suffix reads a sign and the number after it, where they stand.

@@ -50,7 +50,7 @@ func (p *parser) word(u *unit, depth int, field string) bool {
 }
 
 func isEmpty(c *keyword.Clause) bool {
-	return c.Match == "" && c.Prefix == "" && c.Wildcard == "" && c.Fuzzy == "" && c.Phrase == "" && c.Bool == nil
+	return c.Match == "" && c.Prefix == "" && c.Wildcard == "" && c.Fuzzy == "" && c.Phrase == "" && c.PhrasePrefix == "" && c.Bool == nil
 }
 
 // field tells whether a name before a colon is a field with something behind.

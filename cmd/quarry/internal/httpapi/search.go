@@ -39,7 +39,7 @@ type searchRequest struct {
 
 type textQuery struct {
 	Fields   map[string]float64 `json:"fields,omitempty" shape:"maxitems=1024" doc:"text fields to search with their boosts; default all, as boosted in the schema"`
-	Clause   *keyword.Clause    `json:"clause,omitempty" doc:"instead of query: a tree of clauses, each one of match, phrase, term, prefix, fuzzy, wildcard, regexp, bool, best and constant"`
+	Clause   *keyword.Clause    `json:"clause,omitempty" doc:"instead of query: a tree of clauses, each one of match, phrase, phrase_prefix, term, prefix, fuzzy, wildcard, regexp, bool, best and constant"`
 	Join     string             `json:"join,omitempty" shape:"enum=|sum|best|together,default=sum" doc:"how several fields make one score: the sum, the best one and tie_breaker times the others, or as one field (BM25F)"`
 	Tie      float64            `json:"tie_breaker,omitempty" shape:"min=0,max=1"`
 	Operator string             `json:"operator,omitempty" shape:"enum=|or|and,default=or" doc:"and: every word must occur"`
