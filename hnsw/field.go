@@ -133,6 +133,9 @@ func (f *Field) Metric() quant.Metric { return f.metric }
 // HasGraph says whether Search walks a graph; without one it scans.
 func (f *Field) HasGraph() bool { return f.graph }
 
+// Old reports whether the field is of an older format than this build writes.
+func (f *Field) Old() bool { return f.old }
+
 // Doc returns the doc of an ord below Len.
 func (f *Field) Doc(ord uint32) uint32 { return f.docs[ord] }
 

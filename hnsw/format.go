@@ -62,6 +62,7 @@ type meta struct {
 	dense      int   // entries of a dense ords
 	cal        calibration
 	built      reference
+	old        bool // of an older version than this build writes
 }
 
 func (m *meta) append(b []byte) []byte {
@@ -106,7 +107,7 @@ func decodeMeta(data []byte) (*meta, error) {
 	} else if c != codecSQ8 {
 		d.Fail("codec %d is unknown", c)
 	}
-	m := &meta{bits: bits, metric: quant.Metric(d.Byte()), ordsKind: int(d.Byte()), seed: d.U64()}
+	m := &meta{old: v != version, bits: bits, metric: quant.Metric(d.Byte()), ordsKind: int(d.Byte()), seed: d.U64()}
 	if !m.metric.Valid() {
 		d.Fail("metric %d is unknown", m.metric)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/RoaringBitmap/roaring/v2"
 
+	"github.com/quarrysearch/quarry/bm25/analysis"
 	"github.com/quarrysearch/quarry/index/filter"
 	"github.com/quarrysearch/quarry/index/segment"
 	"github.com/quarrysearch/quarry/storage"
@@ -519,4 +520,54 @@ func withDead(st *state, dead []*roaring.Bitmap) (files, memory []*view) {
 		}
 	}
 	return files, memory
+}
+
+// An Effect is what a batch does under a schema, for an engine that is no Index.
+// Wheres meet what was there before; Docs and Gone do not overlap, so the order
+// is: Wheres, Gone, Docs.
+type Effect struct {
+	Docs   []segment.Doc   // checked, ascending ids; of each id the last
+	Gone   []string        // ids deleted, and not put afterwards; ascending
+	Wheres []filter.Filter // of DeleteWhere
+	Grown  map[string]filter.Type
+}
+
+// Resolve checks a batch as Index.Apply does and reduces it to what it does.
+// custom are analyzers with dictionaries, as Options.Analyzers.
+func (s Schema) Resolve(ctx context.Context, b *Batch, custom ...*analysis.Analyzer) (*Effect, error) {
+	if b.Len() == 0 {
+		return &Effect{}, nil
+	}
+	sc, err := newSchema(s, true, custom...)
+	if err != nil {
+		return nil, err
+	}
+	p, err := prepare(ctx, sc, b.ops)
+	if err != nil {
+		return nil, err
+	}
+	e := &Effect{Docs: p.docs, Gone: p.gone, Grown: make(map[string]filter.Type, len(p.grown))}
+	for _, g := range p.grown {
+		e.Grown[g.name] = g.typ
+	}
+	for i := range b.ops {
+		if b.ops[i].kind == opDeleteWhere {
+			e.Wheres = append(e.Wheres, b.ops[i].filter)
+		}
+	}
+	return e, nil
+}
+
+// Extend returns the schema with what add adds, its defaults filled in, and
+// whether that differs from s; what Open refuses is ErrSchema here, too.
+func (s Schema) Extend(add *Schema, custom ...*analysis.Analyzer) (Schema, bool, error) {
+	sc, err := newSchema(s, true, custom...)
+	if err != nil {
+		return s, false, err
+	}
+	out, changed, err := sc.extend(add)
+	if err != nil {
+		return s, false, err
+	}
+	return out.public.clone(), changed, nil
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -232,4 +234,71 @@ func (c *countedContext) Err() error {
 		return context.Canceled
 	}
 	return nil
+}
+
+// failedBackup brings a backup up to date and runs out of space on the way, at
+// its first write, its second and so on until it passes: what the failed ones
+// made is taken away again, and at no moment does it stand for an index.
+func failedBackup(fs *storage.MemFS, seed uint64) (func() error, func() func(*storage.MemFS) error, error) {
+	ix, l, r, err := filled(fs, "/db", seed, crashOptions(fs))
+	if err == nil {
+		err = ix.Backup(bg, "/copy")
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	copied := &ledger{states: []model{l.last()}}
+	b, after := randomBatch(r, l.last())
+	if err := errors.Join(l.apply(ix, b, after), ix.Flush(bg)); err != nil {
+		return nil, nil, err
+	}
+	copied.try(after)
+	full := &fullAfter{FS: fs}
+	ix.fs = full
+	act := func() error {
+		for n := 0; ; n++ {
+			full.left.Store(int64(n))
+			_, err := ix.UpdateBackup(bg, "/copy")
+			if err == nil && n == 0 {
+				return errors.New("no backup has failed")
+			}
+			if err == nil {
+				copied.ack(after)
+				return ix.Close()
+			}
+			if !storage.IsDiskFull(err) {
+				return errors.Join(err, ix.Close())
+			}
+		}
+	}
+	return act, func() func(*storage.MemFS) error { return both(l.found("/db"), copied.found("/copy")) }, nil
+}
+
+// A fullAfter has space for so many more new names.
+type fullAfter struct {
+	storage.FS
+	left atomic.Int64
+}
+
+func (f *fullAfter) spent() bool { return f.left.Add(-1) < 0 }
+
+func (f *fullAfter) Create(name string) (storage.File, error) {
+	if f.spent() {
+		return nil, fmt.Errorf("create %s: %w", name, syscall.ENOSPC)
+	}
+	return f.FS.Create(name)
+}
+
+func (f *fullAfter) Link(from, to string) error {
+	if f.spent() {
+		return fmt.Errorf("link %s: %w", to, syscall.ENOSPC)
+	}
+	return f.FS.Link(from, to)
+}
+
+func (f *fullAfter) Rename(from, to string) error {
+	if f.spent() {
+		return fmt.Errorf("rename %s: %w", to, syscall.ENOSPC)
+	}
+	return f.FS.Rename(from, to)
 }

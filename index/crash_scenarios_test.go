@@ -210,9 +210,11 @@ func crashScenarios() []crashScenario {
 				}, err
 		}},
 		{"backup brought up to date", 10, updatedBackup},
+		{"backup that fails", 8, failedBackup},
 		{"restore", 10, restored},
 		{"restore over damage", 8, restoredOverDamage},
 		{"repair", 10, repaired},
+		{"upgrade", 20, upgraded},
 	}
 }
 

@@ -106,6 +106,7 @@
 //	automata of a query         96: one a pattern, up to 3 a fuzzy word
 //	terms of a query            16,384 after expansion
 //	slop of a phrase            1,000
+//	memory of a query           Options.QueryBytes, default 1 GiB
 //	facets                      64 fields, 10,000 values each
 //
 // One past a limit is ErrTooLarge or ErrInvalid, before anything is written.

@@ -131,22 +131,30 @@ func goldenAnswers(ix *Index) (string, error) {
 
 func unzip(t testing.TB, path string) map[string][]byte {
 	t.Helper()
-	z, err := zip.OpenReader(path)
+	files, err := readZip(path)
 	if err != nil {
 		t.Fatal(err)
+	}
+	return files
+}
+
+func readZip(path string) (map[string][]byte, error) {
+	z, err := zip.OpenReader(path)
+	if err != nil {
+		return nil, err
 	}
 	defer z.Close()
 	out := map[string][]byte{}
 	for _, f := range z.File {
 		r, err := f.Open()
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 		if out[f.Name], err = io.ReadAll(r); err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 	}
-	return out
+	return out, nil
 }
 
 func updateFormatZip(t *testing.T) {

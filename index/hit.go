@@ -121,6 +121,9 @@ func (s *search) hydrate(page []ranked) ([]Hit, error) {
 				return nil, err
 			}
 			s.fill(&h, d)
+			if err := s.take(sizeOf(&h, d), "fields and passages"); err != nil {
+				return nil, err
+			}
 		}
 		if s.q.Explain {
 			e, err := s.explain(p)
@@ -132,6 +135,24 @@ func (s *search) hydrate(page []ranked) ([]Hit, error) {
 		hits = append(hits, h)
 	}
 	return hits, nil
+}
+
+// sizeOf is about the bytes that a hit takes with the fields that were decoded
+// for it. Passages point into the texts.
+func sizeOf(h *Hit, d segment.Stored) int64 {
+	n := len(h.ID) + rankedBytes
+	for i := range d.Texts {
+		n += len(d.Texts[i].Text)
+	}
+	for i := range d.Metas {
+		n += d.Metas[i].Value.SizeHint()
+	}
+	for _, ps := range h.Highlights {
+		for i := range ps {
+			n += 64 + 16*len(ps[i].Marks)
+		}
+	}
+	return int64(n)
 }
 
 func (s *search) kind() ScoreKind {
@@ -288,6 +309,9 @@ func (s *search) rankGroups() (groups []group, list []ranked, kept int, err erro
 	}
 	for {
 		if list, err = s.rank(); err != nil {
+			return nil, nil, 0, err
+		}
+		if err := s.take(int64(len(list))*rankedBytes, "ranked hits"); err != nil {
 			return nil, nil, 0, err
 		}
 		if kept = s.keep(list); kept < len(list) {

@@ -24,6 +24,8 @@ const (
 	maxMutableBytes     = 4 << 30
 	defaultGraphMin     = 10_000
 	defaultMaxSegments  = 32
+	defaultQueryBytes   = 1 << 30
+	minQueryBytes       = 64 << 10
 	defaultRetry        = time.Second
 
 	// closeFlushBytes is the size of the mutable segment from which Close
@@ -160,6 +162,9 @@ func (o *Options) normalize() (Options, error) {
 	if out.MaxSegments == 0 {
 		out.MaxSegments = defaultMaxSegments
 	}
+	if out.QueryBytes == 0 {
+		out.QueryBytes = defaultQueryBytes
+	}
 	if out.FS == nil {
 		out.FS = storage.OS{}
 	}
@@ -171,6 +176,8 @@ func (o *Options) normalize() (Options, error) {
 		return out, invalidf("Options.MutableBytes %d: want %d to %d", out.MutableBytes, minMutableBytes, int64(maxMutableBytes))
 	case out.Threads < 0:
 		return out, invalidf("Options.Threads %d is negative", out.Threads)
+	case out.QueryBytes < minQueryBytes:
+		return out, invalidf("Options.QueryBytes %d: want %d or more", out.QueryBytes, minQueryBytes)
 	case out.MaxSegments < 2:
 		return out, invalidf("Options.MaxSegments %d: want 2 or more", out.MaxSegments)
 	case out.BackgroundRetry < 0:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"sort"
 	"strings"
 	"testing"
 
@@ -221,6 +222,57 @@ func TestQueryLimits(t *testing.T) {
 				t.Errorf("%s, %d past the limit: %.200v", name, past, err)
 			}
 		}
+	}
+}
+
+// What a query gathers counts against Options.QueryBytes: with as much as it
+// takes it passes, with a byte less it is refused by name, and takes no more.
+func TestQueryBytes(t *testing.T) {
+	ix := mustOpen(t, storage.NewMemFS(), nil)
+	b := NewBatch()
+	for i := range 300 {
+		b.Put(Document{ID: fmt.Sprintf("%03d", i), Text: map[string]string{"body": "granite " + strings.Repeat("x", 300)},
+			Meta: map[string]any{"n": i % 50, "lang": fmt.Sprintf("language %d", i)}, Vectors: map[string][]float32{"v": {float32(i), 1, 2, 3}}})
+	}
+	if err := ix.Apply(bg, b); err != nil {
+		t.Fatal(err)
+	}
+	granite := &TextQuery{Text: "granite"}
+	for name, q := range map[string]Query{
+		"filter":              {Filter: filter.Gte("n", 10), K: 1},
+		"ranked hits":         {Text: granite, K: 200},
+		"fields and passages": {Text: granite, Fields: []string{"*"}, Highlight: []string{"body"}, K: 100},
+		"facets":              {Facets: []FacetRequest{{Field: "lang"}, {Field: "n"}}, K: 1},
+	} {
+		takes := sort.Search(1<<20, func(limit int) bool {
+			ix.o.QueryBytes = int64(limit)
+			_, err := ix.Search(bg, q)
+			return err == nil
+		})
+		if takes < 100 || takes == 1<<20 {
+			t.Errorf("%s: passes with %d bytes", name, takes)
+		}
+		less := takes - 1
+		if name == "filter" {
+			less = 10 // what comes first
+		}
+		ix.o.QueryBytes = int64(less)
+		if _, err := ix.Search(bg, q); !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), fmt.Sprintf("(%d bytes) with its %s", less, name)) {
+			t.Errorf("%s: %d bytes: %v", name, less, err)
+		}
+	}
+	// Groups are ranked hits, a hybrid query is one list.
+	ix.o.QueryBytes = 1000
+	for _, q := range []Query{
+		{Text: granite, Group: &GroupRequest{Field: "n"}, K: 20},
+		{Text: granite, Vector: &VectorQuery{Field: "v", Vector: []float32{1, 2, 3, 4}}, K: 20},
+	} {
+		if _, err := ix.Search(bg, q); !errors.Is(err, ErrTooLarge) {
+			t.Error(err)
+		}
+	}
+	if _, err := Open("/x", &Options{FS: storage.NewMemFS(), QueryBytes: minQueryBytes - 1}); !errors.Is(err, ErrInvalid) {
+		t.Error(err)
 	}
 }
 

@@ -121,6 +121,39 @@ func (ix *Index) Merge(ctx context.Context, maxSegments int) error {
 	return err
 }
 
+// Upgrade writes the file segments that are of an older format again, one after
+// the other, in the formats of this build, and returns how many. Nothing needs
+// it: every format that was released opens for ever. But a newer one may be
+// smaller or faster, and older builds open an index until something in it is
+// newer, which a merge may bring at any time. A crash or ctx between two
+// segments leaves the first ones upgraded, within one it leaves that as it was.
+// Analyzers keep the rules an index was made with.
+func (ix *Index) Upgrade(ctx context.Context) (int, error) {
+	if err := ix.enter(); err != nil {
+		return 0, err
+	}
+	defer ix.leave()
+	if err := ix.writable(); err != nil {
+		return 0, err
+	}
+	if err := ix.flush(ctx); err != nil {
+		return 0, err
+	}
+	last := ix.number.Load()
+	for n := 0; ; n++ {
+		did, err := ix.mergeFiles(ctx, func(files []*view) []*view {
+			i := slices.IndexFunc(files, func(v *view) bool { return v.h.number <= last && v.Old() })
+			if i < 0 {
+				return nil
+			}
+			return files[i : i+1]
+		})
+		if !did || err != nil {
+			return n, err
+		}
+	}
+}
+
 // pickForced picks the segments with tombstones, and the smallest others as
 // far as needed.
 func pickForced(files []*view, maxSegments int) []*view {

@@ -87,6 +87,11 @@ type Options struct {
 	// MaxSegments is the number of file segments above which writers wait for
 	// the merger; default 32, at least 2.
 	MaxSegments int
+	// QueryBytes bounds the memory that a query takes for what it gathers: the
+	// documents that match its filter, ranked hits, values of facets, the fields
+	// and passages it returns. One past it is ErrTooLarge, which tells what was
+	// being gathered. Default 1 GiB, at least 64 KiB.
+	QueryBytes int64
 	// NoBackground turns background flush and merge off: they then happen
 	// inside Apply, Flush and Merge. For tests and batch jobs.
 	NoBackground bool

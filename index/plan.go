@@ -75,6 +75,7 @@ func (s *search) countAndFacet(r *Results) error {
 	merged := make([]*filter.Facet, len(s.q.Facets))
 	for i, f := range s.q.Facets {
 		merged[i] = filter.NewFacet(f.Field)
+		merged[i].Limit(func(n int) error { return s.take(int64(n)+facetBytes, "facets") })
 	}
 	total := 0
 	for i, v := range s.views {

@@ -100,13 +100,14 @@ type search struct {
 	from    *cursor
 	plan    Plan
 	notes   []string
+	taken   *int64 // bytes gathered so far
 	// exhausted tells, after rank, that no leg has more to give.
 	exhausted bool
 }
 
 // newSearch checks the query and binds it to the schema.
 func (s *Snapshot) newSearch(ctx context.Context, q Query) (*search, error) {
-	sr := &search{ctx: ctx, snap: s, views: s.segs, q: q}
+	sr := &search{ctx: ctx, snap: s, views: s.segs, q: q, taken: new(int64)}
 	if err := sr.checkRanges(); err != nil {
 		return nil, err
 	}
@@ -140,6 +141,22 @@ func (s *Snapshot) newSearch(ctx context.Context, q Query) (*search, error) {
 	}
 	return sr, nil
 }
+
+// take counts bytes that the query keeps until it ends, against
+// Options.QueryBytes. One goroutine at a time calls it.
+func (s *search) take(n int64, what string) error {
+	*s.taken += n
+	if limit := s.snap.ix.o.QueryBytes; *s.taken > limit {
+		return tooLargef("a query takes more than Options.QueryBytes (%d bytes) with its %s", limit, what)
+	}
+	return nil
+}
+
+// Bytes that a ranked hit and a value of a facet take, about.
+const (
+	rankedBytes = 200
+	facetBytes  = 48
+)
 
 func (s *search) checkRanges() error {
 	q := &s.q
@@ -253,6 +270,9 @@ func (s *search) answer(r *Results) (list []ranked, kept int, page []ranked, err
 	if list, err = s.rank(); err != nil {
 		return nil, 0, nil, err
 	}
+	if err := s.take(int64(len(list))*rankedBytes, "ranked hits"); err != nil {
+		return nil, 0, nil, err
+	}
 	kept = s.keep(list)
 	page, seen := s.page(list[:kept])
 	if n := len(page); n > 0 && seen+n < kept {
@@ -277,6 +297,9 @@ func (s *search) applyFilter() error {
 			m, err := v.matches(s.filter)
 			if err != nil {
 				return fmt.Errorf("%s: %w", v.name, err)
+			}
+			if err := s.take(int64(m.GetSizeInBytes()), "filter"); err != nil {
+				return err
 			}
 			s.matches[i], p.Matches = m, int(m.GetCardinality())
 		}

@@ -32,6 +32,8 @@ var _ FS = (*MemFS)(nil)
 type memNode struct {
 	data   []byte
 	synced []byte
+	// changes counts writes and cuts, durable those that synced has.
+	changes, durable int
 }
 
 type memDir struct {
@@ -442,6 +444,7 @@ func (f *memFile) Write(p []byte) (int, error) {
 		f.fs.mu.Lock()
 	}
 	f.n.data = append(f.n.data, p...)
+	f.n.changes++
 	f.fs.mu.Unlock()
 	return len(p), wrapIO("write", f.name, err)
 }
@@ -470,12 +473,19 @@ func (f *memFile) Size() (int64, error) {
 	return int64(len(f.n.data)), nil
 }
 
+// Sync makes what is there when it is called durable, not what is written
+// while it runs.
 func (f *memFile) Sync() error {
+	f.fs.mu.Lock()
+	data, changes := slices.Clip(f.n.data), f.n.changes
+	f.fs.mu.Unlock()
 	if err := f.use(OpSync); err != nil {
 		return wrapIO("sync", f.name, err)
 	}
 	defer f.fs.mu.Unlock()
-	f.n.synced = slices.Clip(f.n.data)
+	if changes >= f.n.durable {
+		f.n.synced, f.n.durable = data, changes
+	}
 	return nil
 }
 
@@ -487,6 +497,7 @@ func (f *memFile) Truncate(size int64) error {
 	if size < 0 || size > int64(len(f.n.data)) {
 		return wrapIO("truncate", f.name, Invalidf("size %d of %d", size, len(f.n.data)))
 	}
+	f.n.changes++
 	f.n.data = slices.Clip(f.n.data[:size]) // what comes next must not change shared bytes
 	return nil
 }

@@ -27,6 +27,7 @@ type Facet struct {
 	texts map[string]uint64
 	nums  map[int64]uint64
 	stats FacetStats
+	take  func(n int) error
 }
 
 // FacetStats sums a facet up. The four counts of docs add up to all docs that
@@ -47,6 +48,10 @@ type FacetStats struct {
 func NewFacet(field string) *Facet {
 	return &Facet{field: field, texts: map[string]uint64{}, nums: map[int64]uint64{}}
 }
+
+// Limit makes Add call take for each new distinct value, with the bytes of its
+// key, and end with the error it returns.
+func (c *Facet) Limit(take func(n int) error) { c.take = take }
 
 // Add counts the docs of one segment that are in matches; nil counts all of
 // them, tombstones included. In a segment without the field all are missing.
@@ -209,14 +214,19 @@ func (c *Facet) byDoc(f *field, matches *roaring.Bitmap, total uint64) error {
 
 // count adds n docs to the value of an ord.
 func (c *Facet) count(f *field, cur *dictCursor, ord uint32, n uint64) error {
-	if !f.typ.isText() {
+	had, size := len(c.nums)+len(c.texts), 8
+	if f.typ.isText() {
+		if err := cur.seek(ord); err != nil {
+			return err
+		}
+		c.texts[string(cur.key)] += n
+		size = len(cur.key)
+	} else {
 		c.nums[f.nums[ord]] += n
-		return nil
 	}
-	if err := cur.seek(ord); err != nil {
-		return err
+	if c.take != nil && len(c.nums)+len(c.texts) > had {
+		return c.take(size)
 	}
-	c.texts[string(cur.key)] += n
 	return nil
 }
 

@@ -102,6 +102,17 @@ func readNames(d *storage.Decoder) []string {
 	return names
 }
 
+// Old reports whether a part is of an older format than this build writes. A
+// merge makes it new.
+func (s *Segment) Old() bool {
+	for _, f := range s.Vectors {
+		if f.Old() {
+			return true
+		}
+	}
+	return false // of everything else there is one format yet
+}
+
 // Release gives back the reference to the file; the parts are dead after the
 // last one.
 func (s *Segment) Release() error { return s.File.Release() }
