@@ -18,24 +18,26 @@ import (
 	mcp "github.com/quarrysearch/quarry/cmd/quarry/internal/mcp/command"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/measure"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/serve"
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/transfer"
 )
 
 // cli is the command line; see each command's own type.
 type cli struct {
-	Import  importCmd     `cmd:"" help:"Read documents from JSONL files into an index."`
-	Search  searchCmd     `cmd:"" help:"Search an index by words, by a vector, by a filter, or by all of them."`
-	Get     getCmd        `cmd:"" help:"Print documents by id."`
-	Delete  deleteCmd     `cmd:"" help:"Delete documents by id or by filter."`
-	Inspect inspectCmd    `cmd:"" help:"Show schema, segments, sections, fields and log of an index."`
-	Check   checkCmd      `cmd:"" help:"Check an index for damage; exit code 1 when there is any."`
-	Backup  backupCmd     `cmd:"" help:"Copy an index to another directory, beside a live writer."`
-	Restore restoreCmd    `cmd:"" help:"Make an index what a backup of it holds."`
-	Repair  repairCmd     `cmd:"" help:"Salvage what is readable of a damaged index into another directory."`
-	Merge   mergeCmd      `cmd:"" help:"Merge the segments of an index and drop deleted documents."`
-	Eval    measure.Eval  `cmd:"" help:"Measure ranking quality on a test collection."`
-	Bench   measure.Bench `cmd:"" help:"Measure speed beside quality."`
-	Embed   embedCmd      `cmd:"" help:"Turn texts into vectors, in a file."`
-	Model   modelCmd      `cmd:"" help:"Make and describe model files."`
+	Import  importCmd        `cmd:"" help:"Read documents from JSONL files into an index."`
+	Search  searchCmd        `cmd:"" help:"Search an index by words, by a vector, by a filter, or by all of them."`
+	Get     getCmd           `cmd:"" help:"Print documents by id."`
+	Delete  deleteCmd        `cmd:"" help:"Delete documents by id or by filter."`
+	Inspect inspectCmd       `cmd:"" help:"Show schema, segments, sections, fields and log of an index."`
+	Check   checkCmd         `cmd:"" help:"Check an index for damage; exit code 1 when there is any."`
+	Backup  backupCmd        `cmd:"" help:"Copy an index to another directory, beside a live writer."`
+	Restore restoreCmd       `cmd:"" help:"Make an index what a backup of it holds."`
+	Copy    transfer.Command `cmd:"" help:"Copy an index to another directory or to a cluster, and back."`
+	Repair  repairCmd        `cmd:"" help:"Salvage what is readable of a damaged index into another directory."`
+	Merge   mergeCmd         `cmd:"" help:"Merge the segments of an index and drop deleted documents."`
+	Eval    measure.Eval     `cmd:"" help:"Measure ranking quality on a test collection."`
+	Bench   measure.Bench    `cmd:"" help:"Measure speed beside quality."`
+	Embed   embedCmd         `cmd:"" help:"Turn texts into vectors, in a file."`
+	Model   modelCmd         `cmd:"" help:"Make and describe model files."`
 	kb.Commands
 	Server     serve.Commands    `embed:""`
 	MCP        mcp.Command       `cmd:"" name:"mcp" help:"Serve a data directory to clients of the Model Context Protocol."`
