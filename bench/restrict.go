@@ -3,8 +3,10 @@ package bench
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -118,6 +120,9 @@ type FilteredConfig struct {
 	Search, Exact FilteredSearch
 	// Singles are single ways to compare with, beside Exact.
 	Singles []Strategy
+	// Chosen tells the way that Search takes, in a pass that is not timed; nil:
+	// that is not known.
+	Chosen func(ctx context.Context, query []float32, k int, r Restriction) (string, error)
 	// Report takes a FilteredCell for every cell.
 	Report func(line any) error
 }
@@ -140,11 +145,26 @@ type FilteredCell struct {
 	ExactUs     float64     `json:"exact_us"`
 	BestUs      float64     `json:"best_us"` // the fastest single way of recall 0.95 or more
 	Best        string      `json:"best"`
+	ToBest      float64     `json:"to_best"` // AvgUs as a multiple of BestUs
+
+	Ways   map[string]FilteredWay `json:"ways"`             // the single ways, "exact" among them
+	Chosen map[string]int         `json:"chosen,omitempty"` // queries by the way chosen
+}
+
+// A FilteredWay is what one way took and found in a cell.
+type FilteredWay struct {
+	AvgUs  float64 `json:"avg_us"`
+	Recall float64 `json:"recall"`
+	Short  int     `json:"short"`
 }
 
 func (c FilteredCell) String() string {
-	return fmt.Sprintf("%s %s %5.1f %% %s recall %.4f avg %.1f us, best single way %s %.1f us, exact %.1f us, short %d of %d", c.Engine, c.Set, c.Share,
-		c.Correlation, c.Recall, c.AvgUs, c.Best, c.BestUs, c.ExactUs, c.Short, c.Queries)
+	var chosen []string
+	for _, way := range slices.Sorted(maps.Keys(c.Chosen)) {
+		chosen = append(chosen, fmt.Sprintf("%d %s", c.Chosen[way], way))
+	}
+	return fmt.Sprintf("%s %s %5.1f %% %s recall %.4f avg %.1f us (%s), best single way %s %.1f us (%.2f x), exact %.1f us, short %d of %d", c.Engine, c.Set, c.Share,
+		c.Correlation, c.Recall, c.AvgUs, strings.Join(chosen, ", "), c.Best, c.BestUs, c.ToBest, c.ExactUs, c.Short, c.Queries)
 }
 
 // RunFiltered measures the grid: every share with every correlation.
@@ -191,19 +211,31 @@ func (c *FilteredConfig) cell(ctx context.Context, share float64, correlation Co
 		return line, err
 	}
 	line.Recall, line.Short, line.AvgUs, line.P99Us = own.recall, own.short, own.AvgUs, own.P99Us
-	exact, err := c.measure(ctx, c.Exact, queries, truth)
-	if err != nil {
-		return line, err
-	}
-	line.ExactUs, line.Best, line.BestUs = exact.AvgUs, "exact", exact.AvgUs
-	for _, s := range c.Singles {
+	line.Ways = make(map[string]FilteredWay, len(c.Singles)+1)
+	for _, s := range append([]Strategy{{"exact", c.Exact}}, c.Singles...) {
 		m, err := c.measure(ctx, s.Search, queries, truth)
 		if err != nil {
 			return line, fmt.Errorf("%s: %w", s.Name, err)
 		}
-		if m.recall >= 0.95 && m.short == 0 && m.AvgUs < line.BestUs {
+		line.Ways[s.Name] = FilteredWay{m.AvgUs, m.recall, m.short}
+		if line.Best == "" || m.recall >= 0.95 && m.short == 0 && m.AvgUs < line.BestUs {
 			line.Best, line.BestUs = s.Name, m.AvgUs
 		}
+	}
+	line.ExactUs = line.Ways["exact"].AvgUs
+	if line.BestUs > 0 {
+		line.ToBest = round(line.AvgUs/line.BestUs, 3)
+	}
+	if c.Chosen == nil {
+		return line, nil
+	}
+	line.Chosen = map[string]int{}
+	for _, q := range queries {
+		way, err := c.Chosen(ctx, c.Queries.Row(q.query), c.K, q.Restriction)
+		if err != nil {
+			return line, fmt.Errorf("query %d: %w", q.query, err)
+		}
+		line.Chosen[way]++
 	}
 	return line, nil
 }

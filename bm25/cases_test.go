@@ -1,6 +1,7 @@
 package bm25
 
 import (
+	"context"
 	"errors"
 	"math"
 	"math/rand/v2"
@@ -29,7 +30,7 @@ func oneField(words ...string) Terms {
 }
 
 // C01: idf is positive however common the word.
-func TestCommonWordsScoreAboveZero(t *testing.T) {
+func TestC01CommonWordsScoreAboveZero(t *testing.T) {
 	_, f := buildField(t, map[uint32]text{0: {"alpha"}, 1: {"alpha", "beta"}, 2: {"alpha"}}, 3)
 	_, hits := search1(t, []SegmentFields{{"f": f}}, oneField("alpha", "beta"))
 	if len(hits) != 3 || hits[0].Doc != 1 || hits[2].Raw <= 0 {
@@ -50,7 +51,7 @@ func TestCommonWordsScoreAboveZero(t *testing.T) {
 }
 
 // C02: empty documents, empty collections, missing fields.
-func TestEmptyDocsGiveNoNaN(t *testing.T) {
+func TestC02EmptyDocsGiveNoNaN(t *testing.T) {
 	b := NewBuilder()
 	for d := range uint32(3) {
 		b.StartDoc(d)
@@ -61,7 +62,7 @@ func TestEmptyDocsGiveNoNaN(t *testing.T) {
 		t.Fatal(err)
 	}
 	empty := openField(t, s, 3)
-	if err := empty.Verify(); err != nil {
+	if err := empty.Verify(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	for _, segs := range [][]SegmentFields{nil, {{}}, {{"f": empty}}, {{"f": empty}, {}}} {
@@ -81,7 +82,7 @@ func TestEmptyDocsGiveNoNaN(t *testing.T) {
 }
 
 // C03: scores are those without the deleted docs once a merge dropped them.
-func TestMergeForgetsDeletedDocs(t *testing.T) {
+func TestC03MergeForgetsDeletedDocs(t *testing.T) {
 	docs := map[uint32]text{0: {"a", "b"}, 1: {"b", "c"}}
 	_, clean := buildField(t, docs, 2)
 	_, dirty := buildField(t, map[uint32]text{0: docs[0], 1: {"a", "a", "z"}, 2: docs[1], 3: docs[0]}, 4)

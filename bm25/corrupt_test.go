@@ -2,6 +2,7 @@ package bm25
 
 import (
 	"bytes"
+	"context"
 	"encoding/hex"
 	"errors"
 	"math/rand/v2"
@@ -48,7 +49,7 @@ func exercise(t testing.TB, s sections, n uint32) (bad bool) {
 	if !check(err) {
 		return true
 	}
-	check(f.Verify())
+	check(f.Verify(context.Background()))
 	check(f.EachTerm([]byte("w"), func([]byte, uint64, uint64) bool { return true }))
 	field := []FieldBoost{{"f", 1}}
 	accept := AcceptDocs([]uint32{0, 3, n / 2, n - 1})
@@ -327,7 +328,7 @@ func TestFormat1Opens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Verify(); err != nil {
+	if err := f.Verify(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	if _, now := buildField(t, map[uint32]text{0: {"to"}}, 1); !f.Old() || now.Old() {

@@ -2,6 +2,7 @@ package bm25
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"math"
 
@@ -309,11 +310,14 @@ func (f *Field) readSmall(e *entry, docs, freqs *[blockDocs]uint32) bool {
 // ascending and below the last doc with the field, block and group ends and
 // byte lengths right, impacts true bounds, positions ascending, counts equal
 // to the meta section's, and every doc's norm that of its number of tokens.
-// It takes eight bytes of memory a doc.
-func (f *Field) Verify() error {
+// It takes eight bytes of memory a doc. ctx ends it.
+func (f *Field) Verify(ctx context.Context) error {
 	v := verifier{f: f, lengths: make([]uint64, len(f.norms))}
 	it := f.dict.walk(0)
 	for {
+		if v.terms%256 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
 		v.prev = append(v.prev[:0], it.term...)
 		ok, err := it.next()
 		if err != nil {

@@ -2,6 +2,7 @@ package bm25
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"math/rand/v2"
 	"slices"
@@ -34,7 +35,7 @@ func TestRoundTrip(t *testing.T) {
 		vocabulary := []int{1, 5, 300, 20000}[seed%4]
 		docs := randomDocs(rng, n, vocabulary, 20)
 		_, f := buildField(t, docs, n)
-		if err := f.Verify(); err != nil {
+		if err := f.Verify(context.Background()); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 		checkModel(t, f, docs, n)
@@ -115,7 +116,7 @@ func TestSeekVisitsAllDocs(t *testing.T) {
 		docs[d] = words
 	}
 	_, f := buildField(t, docs, n)
-	if err := f.Verify(); err != nil {
+	if err := f.Verify(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	_, postings := model(docs, n)
@@ -203,7 +204,7 @@ func TestMergeGivesTheBytesOfAFreshBuild(t *testing.T) {
 		}
 		fresh, f := buildField(t, kept, next)
 		fresh.equal(t, merged)
-		if err := f.Verify(); err != nil {
+		if err := f.Verify(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -254,7 +255,7 @@ func TestLongTermsAndManyPositions(t *testing.T) {
 	}
 	docs := map[uint32]text{0: {long}, 5: many, 7: {"many", long[:9000], long}, 9: {"five", "five", "five", "five", "five"}}
 	_, f := buildField(t, docs, 12)
-	if err := f.Verify(); err != nil {
+	if err := f.Verify(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	checkModel(t, f, docs, 12)

@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"slices"
 
+	"github.com/quarrysearch/quarry/bm25/score"
 	"github.com/quarrysearch/quarry/storage"
 )
 
@@ -311,31 +312,7 @@ func (x *search) collect(from, restSum, to uint32) int {
 	keep := s.set
 	x.at = x.accept.mask(keep[:], from, x.at)
 	least := s.heap.floor - min(s.heap.floor, restSum)
-	n := 0
-	for i, w := range s.set {
-		if w == 0 {
-			continue
-		}
-		s.set[i] = 0
-		acc := s.acc[i*64 : i*64+64 : i*64+64]
-		for refused := w &^ keep[i]; refused != 0; refused &= refused - 1 {
-			acc[bits.TrailingZeros64(refused)&63] = 0
-		}
-		w &= keep[i]
-		// Written first and kept by the count: no branch to mispredict.
-		for w != 0 {
-			b := bits.TrailingZeros64(w)
-			w &= w - 1
-			score := acc[b&63]
-			acc[b&63] = 0
-			s.docs[n&(windowDocs-1)] = from + uint32(i*64+b)
-			s.scores[n&(windowDocs-1)] = score
-			if score >= least {
-				n++
-			}
-		}
-	}
-	return n
+	return score.Collect(s.docs[:], s.scores[:], s.acc[:], s.set[:], keep[:], least, from)
 }
 
 // finish applies the other clauses to n candidates, dropping those that their

@@ -50,7 +50,8 @@
 // The last 256 nodes, before they are inserted, serve as queries to measure
 // recall and cost by ef and the oversampling the codes need: the calibration
 // in meta, by which Params.TargetRecall chooses ef and the planner weighs a
-// walk against a scan. It holds counts, not times.
+// walk against a scan. It holds counts, not times. Of queries that hardly any
+// effort answers, what they take from the recall is given back in part.
 //
 // The graph is built on 8-bit codes. What is searched is 4-bit ones where they
 // make rows shorter and the calibration finds the neighbors among few enough of
@@ -100,16 +101,41 @@
 // (L2) M 8 takes 248 distances for .957 and 338 for .991, M 16 320 for .979 and
 // 371 for .991. Candidates that will be rescored are kept, but not expanded,
 // beyond the bound: at 784 dimensions 7 % fewer distances for the same recall.
-// The beam's capacity bounds what a hard query may cost.
+//
+// A slack below 0 ends the walk before a beam of k would: on 60,000 × 784 recall
+// is .945 after 275 distances at −0.05, .979 after 319 at 0. At −0.2 it is .72.
+//
+// The beam's capacity bounds what a hard query may cost. A tighter one with more
+// slack gives the same recall for more distances and a shorter tail (first set;
+// p99 and p50 are times of each query's fastest pass):
+//
+//	capacity / slack  640 / .222  560 / .235  540 / .25  500 / .28
+//	recall            .9894       .9892       .9893      .9883
+//	distances         5,283       5,553       5,931      6,418
+//	p99 / p50         4.8         3.6         3.1        2.4
+//
+// It is 1.75 times the effort: 1 % more distances than 2 times. p99 is then 2.8
+// times p50 on that set at recall .955, 2.3 times on 88,945 × 384 at .987.
 //
 // Links to nodes seen before are passed over without a branch, and the row of
 // each new one is asked for at once (simd.Unseen): 8 to 15 % less time than a
 // loop in Go.
 //
-// What was tried and did not pay: codes and links in huge pages (wink-100, M 16:
-// within the noise); 1, 2 or 3 candidates a turn (384-d: 10 % fewer distances
-// with 1, the same time); starting level 0 with all nodes met on level 1 (384-d,
-// recall .94: 20 distances more than the wider beam that finds as much).
+// Where the time goes at recall .979 on 60,000 × 784 (AMD EPYC, shared, us of 19):
+// encoding the query 1.1, upper levels 2.5 (104 distances), level 0 10.5 (215), 16
+// rows rescored 4.6. Some 5 to 7 ns a cache line everywhere: bytes are what counts.
+//
+// What was tried and did not pay: codes, links and float32 rows in huge pages (2 to
+// 9 % of the walk at 784 dimensions, nothing at 50 and 100: within the noise); 2, 3,
+// 4 or 7 lines of a row asked for by simd.Unseen; 1, 2, 3 or 6 candidates a turn
+// (1: 10 % fewer distances at the same recall, 2 % to 15 % more time; 6: 8 % more
+// distances, the same time); starting level 0 with all nodes met on level 1 (384-d,
+// recall .94: 20 distances more than the wider beam that finds as much); marks of
+// nodes met on upper levels (70 distances there instead of 104, the same time: what
+// is compared again is in cache); rescoring as far as a margin behind the k-th by
+// code (784-d: 13.0 rows a query for .9953, a fixed number 14 for .9956); float16
+// rows for rescoring (exact distances of the k need the float32 rows anyway, so 6
+// of 16 rows would be half as long: 3 % of the time).
 //
 // # Filters
 //
@@ -119,16 +145,18 @@
 // "ACORN", arXiv 2403.04871). What each would cost follows from the number
 // accepted, the calibration, and the accepted share around the place where a
 // walk would begin, two links wide: low where filter and query repel each other.
-// Then walks drown in rejected nodes, and the two-hop walk needs up to 24 times
-// the beam. A walk that has cost what the scan would is given up for it.
+// Then walks drown in rejected nodes, and the two-hop walk needs a beam of some
+// 330. A walk that has cost what the scan would is given up for it.
 //
 // BenchmarkGrid over shares of 50 to 0.1 %, attracted, indifferent and repelled,
-// on 340,000 × 100, 89,000 × 384 and 60,000 × 784: recall is 0.95 or more in
-// every cell, and the way chosen costs at most 1.27 times the best one, but for
-// three of 63 cells: on the first set the scan is kept too long at shares of 1 to
-// 5 % (1.4, 2.7 and 1.4 times), it seems because its queries are easier than the
-// vectors it is calibrated with. The planner's constants were chosen on this grid. No cell took twice the scan. The two-hop walk wins where the
-// share is 2 to 20 % and indifferent, up to two times, and where half are
+// on 340,000 × 100, 89,000 × 384 and 60,000 × 784: recall is 0.95 or more in all
+// 63 cells. The planner's constants were chosen with one half of the queries,
+// and judged with the other and other filters: the way chosen costs at most 1.2
+// times the best one but for four cells, all of them 1.5 times or less: on the
+// first set 2 % attracted, where its queries are easier than the vectors it is
+// calibrated with, and 5 % repelled; on the second 20 and 5 % attracted, where
+// one walk of forty would begin far from its query. The two-hop walk wins where
+// the share is 5 to 20 % and indifferent, two to four times, and where half are
 // accepted and repelled.
 //
 // # Concurrency and cost

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/quarrysearch/quarry/hnsw/quant"
+	"github.com/quarrysearch/quarry/storage"
 )
 
 // A cluster far tighter than the rest and larger than any row of links must
@@ -105,10 +106,11 @@ func TestFilterNothingEverything(t *testing.T) {
 	one := acceptOf(t, f, 2999)
 	all = maskTail(all, n)
 	for _, plan := range gridPlans {
-		if got, _, err := f.forced(plan, q, p, all, n, &s, nil); err != nil || overlap(got, want) < 9 {
+		p.Plan = plan
+		if got, _, err := f.SearchFiltered(q, p, all, &s, nil); err != nil || overlap(got, want) < 9 {
 			t.Errorf("everything by %v: %v, want %v, %v", plan, got, want, err)
 		}
-		if got, _, err := f.forced(plan, q, p, one, 1, &s, nil); err != nil || len(got) != 1 || got[0].Doc != 2999 {
+		if got, _, err := f.SearchFiltered(q, p, one, &s, nil); err != nil || len(got) != 1 || got[0].Doc != 2999 {
 			t.Errorf("one by %v: %v, %v", plan, got, err)
 		}
 	}
@@ -123,7 +125,7 @@ func TestCancelFiltered(t *testing.T) {
 	stop := errors.New("stop")
 	for _, plan := range gridPlans {
 		calls := 0
-		p := Params{K: 10, Ef: 400, Cancel: func() error {
+		p := Params{K: 10, Ef: 400, Plan: plan, Cancel: func() error {
 			if calls++; calls > 1 {
 				return stop
 			}
@@ -135,11 +137,11 @@ func TestCancelFiltered(t *testing.T) {
 		}
 		accept = maskTail(accept, n)
 		var s Scratch
-		if _, st, err := f.forced(plan, v[:dim], p, accept, n/2, &s, nil); plan != PlanFlat && !errors.Is(err, stop) {
+		if _, st, err := f.SearchFiltered(v[:dim], p, accept, &s, nil); plan != PlanFlat && !errors.Is(err, stop) {
 			t.Errorf("%v: %v, %+v", plan, err, st)
 		}
 		// The scratch serves the next search.
-		if got, _, err := f.forced(plan, v[:dim], Params{K: 10, Ef: 50}, accept, n/2, &s, nil); err != nil || len(got) != 10 {
+		if got, _, err := f.SearchFiltered(v[:dim], Params{K: 10, Ef: 50, Plan: plan}, accept, &s, nil); err != nil || len(got) != 10 {
 			t.Errorf("%v: %d results, %v", plan, len(got), err)
 		}
 	}
@@ -158,5 +160,24 @@ func TestHugePages(t *testing.T) {
 				t.Fatalf("byte %d of %d is %d", i, size, x)
 			}
 		}
+	}
+}
+
+// A plan is gone by as asked, and only those that are ways.
+func TestForcedPlan(t *testing.T) {
+	rng := rand.New(rand.NewPCG(109, 110))
+	const n, dim = 5000, 8
+	v := gaussian(rng, n, dim)
+	f := buildField(t, Options{Dim: dim, GraphMin: 1, EfConstruction: 40, M: 8}, v)
+	accept := acceptOf(t, f, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20)
+	var s Scratch
+	for _, plan := range gridPlans {
+		got, st, err := f.SearchFiltered(v[:dim], Params{K: 10, Plan: plan}, accept, &s, nil)
+		if err != nil || len(got) != 10 || st.Plan != plan && st.Plan != PlanAbandoned {
+			t.Errorf("%v: %d hits by %v, %v", plan, len(got), st.Plan, err)
+		}
+	}
+	if _, _, err := f.SearchFiltered(v[:dim], Params{K: 10, Plan: PlanAbandoned}, accept, &s, nil); !errors.Is(err, storage.ErrInvalid) {
+		t.Error(err)
 	}
 }

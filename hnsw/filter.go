@@ -13,9 +13,13 @@ import (
 // stands for ord i.
 func (f *Field) AcceptLen() int { return (f.n + 63) / 64 }
 
-// AcceptDocs makes the ord bitset of a set of docs, appended to dst[:0]; docs
-// without a vector are left out. Time grows with the set.
+// AcceptDocs makes the ord bitset of a set of docs, in dst where it has room;
+// docs without a vector are left out. Time grows with the set, or with Len where
+// that is less.
 func (f *Field) AcceptDocs(docs *roaring.Bitmap, dst []uint64) []uint64 {
+	if docs.GetCardinality() > uint64(f.n)/acceptRow {
+		return f.AcceptWords(docs.ToDense(), dst)
+	}
 	dst = f.clearWords(dst)
 	var buf [256]uint32
 	it := docs.ManyIterator()
@@ -34,6 +38,13 @@ func (f *Field) AcceptWords(docs []uint64, dst []uint64) []uint64 {
 	if f.n == int(f.docCount) && f.ordsKind == ordsAscending {
 		copy(dst, docs)
 		return maskTail(dst, f.n)
+	}
+	set := 0
+	for _, word := range docs {
+		set += bits.OnesCount64(word)
+	}
+	if set > f.n/acceptRow {
+		return f.acceptScan(docs, dst)
 	}
 	var buf [64]uint32
 	for i, word := range docs {
@@ -54,6 +65,24 @@ func (f *Field) clearWords(dst []uint64) []uint64 {
 	}
 	dst = dst[:n]
 	clear(dst)
+	return dst
+}
+
+// acceptRow is the number of ords whose docs are looked up in the time in which
+// the ord of one doc is: those come in a row, and the words stay in cache.
+const acceptRow = 4
+
+// acceptScan is AcceptWords ord by ord. dst is clear.
+func (f *Field) acceptScan(docs, dst []uint64) []uint64 {
+	for i := range dst {
+		word := uint64(0)
+		for j, doc := range f.docs[i*64 : min(i*64+64, f.n)] {
+			if at := int(doc / 64); at < len(docs) {
+				word |= docs[at] >> (doc % 64) & 1 << j
+			}
+		}
+		dst[i] = word
+	}
 	return dst
 }
 
@@ -100,7 +129,7 @@ func (f *Field) SearchFiltered(q []float32, p Params, accept []uint64, s *Scratc
 	if matches == 0 {
 		return dst, Stats{}, nil
 	}
-	return f.filtered(p, accept, s, dst, f.choose(p, matches), PlanNone)
+	return f.filtered(p, accept, s, dst, f.choose(p, matches))
 }
 
 // A route is how a filtered search is to be done, and what the ways to do it
@@ -123,7 +152,7 @@ type route struct {
 func (f *Field) choose(p Params, matches int) route {
 	r := route{matches: matches, wide: min(f.rescoring(p), matches), share: float64(matches) / float64(f.n)}
 	c := costsOf(f.codec.Stride())
-	r.costs.Scan = min(float64(matches)*c.gather, float64(f.n)*c.scan)
+	r.costs.Scan = min(f.scanCost(matches, c.gather), f.scanCost(f.n, c.scan))
 	r.plan = PlanFlat
 	if !f.graph {
 		return r
@@ -131,35 +160,51 @@ func (f *Field) choose(p Params, matches int) route {
 	r.rule = f.ruleOf(p, r.wide)
 	// The calibration knows no filter: a walk with one gets some more to go on.
 	r.rule.ef = min(max(r.rule.ef, r.wide), f.nodes)
+	r.rule = r.rule.loosened()
 	r.weigh(f, r.share)
 	r.plan = PlanFlat
-	if matches > r.wide && r.costs.Scan > worthLooking*f.cal.cost(r.rule.ef)*c.walk {
+	if matches > r.wide && r.costs.Scan > worthLooking*(lookDistances*c.walk+lookRows*c.look) {
 		r.plan = PlanGraph
 	}
 	return r
 }
 
+// scanCost is that of comparing so many rows at a cost each when they are in
+// cache. What does not fit comes from memory, 16 bytes a nanosecond.
+func (f *Field) scanCost(rows int, each float64) float64 {
+	stride := float64(f.codec.Stride())
+	out := min(max((float64(rows)*stride-cacheBytes)/(2*cacheBytes), 0), 1)
+	return float64(rows) * (each + out*stride/16)
+}
+
 // weigh chooses the plan when local is the accepted share of the vectors around
-// the query. Where it is lower than among all, the nearest accepted ones lie
-// behind many rejected ones: a walk through these is not weighed, for it drowns
-// in them, and one over accepted nodes gets there by detours, so its beam must
-// be wider. Few links between accepted nodes, as in a small share, ask for the
-// same.
+// the place where a walk begins. Where it is higher than among all, it is higher
+// still around the query; where it is lower, the nearest accepted ones lie behind
+// many rejected ones: a walk through these is not weighed, for it drowns in them,
+// and one over accepted nodes gets there by detours, so its beam must be wider.
+// Few links between accepted nodes, as in a small share, ask for the same.
 func (r *route) weigh(f *Field, local float64) {
 	c, m0, ef := costsOf(f.codec.Stride()), float64(f.m0), float64(r.rule.ef)
 	local = min(max(local, 1e-4), 1)
+	pull := local / r.share
 	r.reach = min(max(int(ef/math.Sqrt(local*r.share)), r.rule.ef), f.nodes)
-	near := min(max(int(ef/local), r.rule.ef), f.nodes)
 	r.costs.Graph = 0
-	if local >= graphLocal*r.share {
-		r.costs.Graph = f.cal.cost(near) * c.walk
+	if pull >= graphPull {
+		near := min(local*max(1, math.Pow(pull, closer)), 1)
+		r.costs.Graph = f.cal.cost(min(int(ef/near), f.nodes)) * c.walk
 	}
 	around := max(local, r.share)
 	scored := 1.25 * m0 * math.Pow(min(2*around, 1), 0.42) // measured, a turn
-	detour := min(max(r.share*r.share/(local*local), 1), twoHopWidest)
-	r.detour = detour >= 2
-	r.wider = detour * max(sparseLinks*m0/scored, 1)
+	away := min(max((awayFrom-pull)/awayOver, 0), 1)
+	r.detour = away > 0
+	r.wider = max(sparseLinks*m0/scored, min(detourPull/pull, 2), detourEf*away/ef, 1)
+	if r.detour { // far from the query nearly all may be accepted
+		scored = 1.25 * m0
+	}
 	r.costs.TwoHop = (ef*r.wider + 4) * (scored*c.walk + (1-around)*m0*c.look)
+	if r.detour {
+		r.costs.TwoHop *= detourCost
+	}
 	r.plan = PlanFlat
 	best := r.costs.Scan
 	if r.costs.Graph > 0 && r.costs.Graph < best {
@@ -170,16 +215,11 @@ func (r *route) weigh(f *Field, local float64) {
 	}
 }
 
-// filtered is SearchFiltered by a route, or by forced when it is not PlanNone:
-// then nothing is given up.
-func (f *Field) filtered(p Params, accept []uint64, s *Scratch, dst []Neighbor, r route, forced Plan) ([]Neighbor, Stats, error) {
+// filtered is SearchFiltered by a route. A plan that p forces is not given up.
+func (f *Field) filtered(p Params, accept []uint64, s *Scratch, dst []Neighbor, r route) ([]Neighbor, Stats, error) {
 	w := f.newWalk(p, r.rule)
 	w.stats = Stats{Plan: PlanFlat, Matches: r.matches, Estimates: r.costs}
-	scan := r.plan == PlanFlat
-	if forced != PlanNone {
-		scan = forced == PlanFlat
-	}
-	if scan {
+	if p.Plan == PlanFlat || !f.graph || p.Plan == PlanNone && r.plan == PlanFlat {
 		return f.scanAccepted(p, accept, r.matches, r.wide, s, dst, w.stats)
 	}
 	var err error
@@ -196,8 +236,8 @@ func (f *Field) filtered(p Params, accept []uint64, s *Scratch, dst []Neighbor, 
 	r.weigh(f, local)
 	w.stats.Estimates, w.stats.Plan = r.costs, r.plan
 	budget := r.costs.Scan
-	if forced != PlanNone {
-		w.stats.Plan, budget = forced, math.Inf(1)
+	if p.Plan != PlanNone {
+		w.stats.Plan, budget = p.Plan, math.Inf(1)
 	}
 	if w.stats.Plan == PlanFlat {
 		return f.scanAccepted(p, accept, r.matches, r.wide, s, dst, w.stats)
@@ -269,7 +309,7 @@ func (f *Field) walkAccepted(w *walk, s *Scratch, r route, k int, budget float64
 	if r.wider > 1 {
 		// A rule for about as many turns: stopping by distance is safe only where
 		// the way to the nearest goes straight.
-		rule = f.cal.ruleOf(min(int(float64(rule.ef)*r.wider), f.nodes))
+		rule = f.cal.ruleOf(min(int(float64(rule.ef)*r.wider), f.nodes)).loosened()
 		if r.detour {
 			rule.slack = noSlack
 		}
@@ -283,22 +323,35 @@ func (f *Field) walkAccepted(w *walk, s *Scratch, r route, k int, budget float64
 }
 
 const (
-	// worthLooking is how many times the cost of an unfiltered walk a scan must
-	// cost for a filtered search to look further: descending and looking around
-	// costs up to half such a walk.
-	worthLooking = 2.5
-	// graphLocal is the part of the share among all that the local one must
-	// reach for a walk that passes rejected nodes.
-	graphLocal = 0.75
+	// worthLooking is how many times the cost of looking around a scan must cost
+	// for a filtered search to look further, and lookDistances and lookRows what
+	// looking around costs: distances on the way down, and rows of links.
+	worthLooking  = 5
+	lookDistances = 110
+	lookRows      = 64
+	// cacheBytes of codes are taken to stay in cache, and three times as many not
+	// to do so at all.
+	cacheBytes = 4 << 20
+	// graphPull is the part of the share among all that the local one must reach
+	// for a walk that passes rejected nodes.
+	graphPull = 0.75
+	// closer says how much more than around the beginning of the walk is accepted
+	// around the query, as a power of how much more it is there than among all.
+	closer = 0.3
 	// sparseLinks is the number of accepted nodes scored in a turn, as a part of
 	// M0, below which a walk over accepted nodes must be wider.
-	sparseLinks = 1
+	sparseLinks = 0.7
+	// detourPull is the part of the share among all under which the local one
+	// makes a walk over accepted nodes wider, up to twice.
+	detourPull = 0.6
+	// The beam of such a walk is at least detourEf where the local share is less
+	// than awayFrom of that among all, in full awayOver below.
+	detourEf, awayFrom, awayOver = 330, 0.35, 0.2
+	// detourCost is by how much more a turn of it costs: its beam is long, and the
+	// links it looks through are nowhere near.
+	detourCost = 1.7
 	// localPrior is the weight, in nodes, of the share among all in localShare.
 	localPrior = 8
-	// twoHopWidest is how much wider than unfiltered the beam of a two-hop walk
-	// gets at most where the accepted nodes are far: with 16, recall was 0.92 to
-	// 0.98 for filters that reject the half of the field around the query.
-	twoHopWidest = 24
 	// twoHopMost is the number of accepted nodes that one turn of a two-hop walk
 	// scores at most.
 	twoHopMost = 64

@@ -192,7 +192,7 @@ func (f *Field) scanAccepted(p Params, accept []uint64, matches, wide int, s *Sc
 	c := collector{s: s, wide: wide}
 	c.reset()
 	s.grow(2 * scanBlock)
-	if cost := costsOf(f.codec.Stride()); float64(matches)*cost.gather >= float64(f.n)*cost.scan {
+	if cost := costsOf(f.codec.Stride()); f.scanCost(matches, cost.gather) >= f.scanCost(f.n, cost.scan) {
 		return f.scanMost(p, accept, &c, dst, st)
 	}
 	m, block := 0, 0

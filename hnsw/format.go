@@ -27,7 +27,8 @@ const (
 const (
 	version1 = 1 // 8-bit codes, fixed-stride links
 	version2 = 2 // calibration of walks that stop by distance; the reference of merges
-	version  = version2
+	version3 = 3 // slacks below 0
+	version  = version3
 )
 
 // Numbers of the codecs in meta.
@@ -98,7 +99,7 @@ func (m *meta) append(b []byte) []byte {
 func decodeMeta(data []byte) (*meta, error) {
 	d := storage.NewDecoder(sectionMeta, 0, data)
 	v := d.Byte()
-	if d.Err() == nil && v != version1 && v != version2 {
+	if d.Err() == nil && (v < version1 || v > version) {
 		return nil, unknownVersion(v)
 	}
 	bits := 8
@@ -180,8 +181,8 @@ func (c *calibration) decode(d *storage.Decoder, v byte) {
 	for range n {
 		p := curvePoint{ef: uint32(min(d.Uvarint(), maxEf+1)), slack: noSlack}
 		if v >= version2 {
-			if p.slack = d.F32(); !(p.slack >= 0 && p.slack <= 1000) {
-				d.Fail("slack %v is not in 0..1000", p.slack)
+			if p.slack = d.F32(); !(p.slack > noSlack && p.slack <= 1000) || p.slack < 0 && v < version3 {
+				d.Fail("slack %v of a walk", p.slack)
 			}
 		}
 		p.recall, p.distances = d.F32(), d.F32()

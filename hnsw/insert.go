@@ -70,7 +70,7 @@ func (b *builder) descend(w *worker, l, ef int) error {
 func (b *builder) descendRule(w *worker, l int, rows []byte, rule beamRule) (Stats, error) {
 	lv := &b.levels[l]
 	ef, spare := rule.capacity(), 0
-	if rule.slack >= 0 {
+	if !rule.plain() {
 		spare = b.spare()
 		ef = max(ef, spare)
 	}

@@ -93,15 +93,20 @@ type Params struct {
 	// when the field, or the filter, has fewer.
 	K int
 	// Ef is the effort: a walk expands about as many nodes as one that exhausts
-	// a beam of this width, more for a hard query, up to twice as many, and
-	// fewer for an easy one. It is raised to K. 0 takes it from the segment's
-	// calibration for TargetRecall.
+	// a beam of this width, more for a hard query, up to 1.75 times as many, and
+	// fewer for an easy one. It may be less than K: in easy data 10 neighbors need
+	// less than a beam of 10. 0 takes it from the segment's calibration for
+	// TargetRecall.
 	Ef int
 	// TargetRecall is the recall@10 that Ef 0 aims at, in (0, 1]. Default 0.95.
 	TargetRecall float32
 	// Oversample is the number of candidates rescored on float32 vectors, as a
 	// multiple of K. 0 takes the segment's calibrated figure.
 	Oversample float32
+	// Plan is the way that a filtered search in a field with a graph must go,
+	// whatever it costs: PlanFlat, PlanGraph or PlanTwoHop. Default PlanNone, the
+	// way that is estimated to cost least. It is there to measure the choice.
+	Plan Plan
 	// Cancel, if not nil, is asked now and then (every 64 hops or some
 	// thousand rows); its error ends the search and is returned. Pass ctx.Err.
 	Cancel func() error
@@ -117,6 +122,8 @@ func (p Params) check() error {
 		return storage.Invalidf("target recall %v is not in 0..1", p.TargetRecall)
 	case !(p.Oversample >= 0 && p.Oversample <= 1000):
 		return storage.Invalidf("oversample %v is not in 0..1000", p.Oversample)
+	case p.Plan > PlanTwoHop:
+		return storage.Invalidf("plan %d cannot be asked for", p.Plan)
 	}
 	return nil
 }

@@ -3,10 +3,7 @@ package hnsw
 import (
 	"cmp"
 	"math"
-	"runtime"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"github.com/quarrysearch/quarry/storage"
 )
@@ -24,7 +21,7 @@ type costs struct {
 // costsOf models rows that are not in cache: BenchmarkCosts measures them.
 func costsOf(stride int) costs {
 	scan := 2 + float64(stride)/40
-	return costs{scan: scan, gather: scan + 8, walk: scan + 12, look: 23}
+	return costs{scan: scan, gather: scan + 6, walk: scan + 12, look: 23}
 }
 
 // Search finds the K vectors nearest to q, appended to dst: by the graph when
@@ -44,7 +41,7 @@ func (f *Field) Search(q []float32, p Params, s *Scratch, dst []Neighbor) ([]Nei
 	}
 	rule := f.ruleOf(p, wide)
 	c := costsOf(f.codec.Stride())
-	est := Estimates{Scan: float64(f.n) * c.scan, Graph: f.cal.cost(rule.ef) * c.walk}
+	est := Estimates{Scan: float64(f.n) * c.scan, Graph: f.cal.cost(max(rule.ef, p.K)) * c.walk}
 	var st Stats
 	var err error
 	if est.Graph >= est.Scan {
@@ -60,7 +57,7 @@ func (f *Field) Search(q []float32, p Params, s *Scratch, dst []Neighbor) ([]Nei
 func (f *Field) walkGraph(p Params, wide int, rule beamRule, s *Scratch, dst []Neighbor) ([]Neighbor, Stats, error) {
 	w := f.newWalk(p, rule)
 	width := rule.capacity()
-	if rule.slack >= 0 {
+	if !rule.plain() {
 		w.spare, width = wide, max(width, wide)
 	}
 	if err := f.descend(&w, s, width); err != nil {
@@ -114,13 +111,16 @@ func (f *Field) ruleOf(p Params, wide int) beamRule {
 	var rule beamRule
 	if p.Ef == 0 {
 		rule = f.cal.ruleFor(p.TargetRecall, p.K)
-		if rule.slack < 0 {
+	} else {
+		rule = f.cal.ruleOf(p.Ef)
+	}
+	if rule.plain() {
+		rule.ef = max(rule.ef, p.K)
+		if p.Ef == 0 {
 			rule.ef = max(rule.ef, wide)
 		}
-	} else {
-		rule = f.cal.ruleOf(max(p.Ef, p.K))
 	}
-	rule.ef = min(max(rule.ef, p.K), f.nodes)
+	rule.ef = min(rule.ef, f.nodes)
 	return rule
 }
 
@@ -267,17 +267,40 @@ func (f *Field) rescore(s *Scratch, top []key, k int, st *Stats, dst []Neighbor)
 		f.metric.Rescore(s.prepared, f.raw, ids[lo:hi], dists[lo:hi])
 	}
 	st.Rescored += len(top)
-	found := s.found[:0]
+	s.found = s.found[:0]
 	for i, id := range ids {
 		doc := f.docs[id]
 		if doc >= f.docCount {
 			return dst, storage.Corruptf(sectionDocs, 4*int64(id), "doc %d of %d", doc, f.docCount)
 		}
-		found = append(found, Neighbor{Doc: doc, Ord: id, Distance: dists[i]})
+		s.found = append(s.found, Neighbor{Doc: doc, Ord: id, Distance: dists[i]})
 	}
-	s.found = found
-	slices.SortFunc(found, compareNeighbors)
-	return append(dst, found[:min(k, len(found))]...), nil
+	return append(dst, nearest(s.found, k)...), nil
+}
+
+// nearest puts the k first in order at the front and returns them.
+func nearest(found []Neighbor, k int) []Neighbor {
+	if len(found) > 128 {
+		slices.SortFunc(found, compareNeighbors)
+		return found[:min(k, len(found))]
+	}
+	// They come nearly in order: each has few places to move.
+	n := 0
+	for _, c := range found {
+		if n == k {
+			if compareNeighbors(c, found[n-1]) >= 0 {
+				continue
+			}
+			n--
+		}
+		at := n
+		for ; at > 0 && compareNeighbors(c, found[at-1]) < 0; at-- {
+			found[at] = found[at-1]
+		}
+		found[at] = c
+		n++
+	}
+	return found[:n]
 }
 
 // compareNeighbors orders by distance, then doc.
@@ -289,136 +312,4 @@ func compareNeighbors(x, y Neighbor) int {
 		return 1
 	}
 	return cmp.Compare(x.Doc, y.Doc)
-}
-
-// SearchAll searches for many queries, threads of them side by side (0: as many
-// as GOMAXPROCS). Result i is what Search gives for queries[i], whatever the
-// threads; the Stats are sums. The first error in the order of the queries ends
-// it and is returned. p.Cancel is called from several goroutines.
-func (f *Field) SearchAll(queries [][]float32, p Params, threads int) ([][]Neighbor, Stats, error) {
-	if threads <= 0 {
-		threads = runtime.GOMAXPROCS(0)
-	}
-	out, stats := make([][]Neighbor, len(queries)), make([]Stats, len(queries))
-	errs := make([]error, len(queries))
-	var next, failed atomic.Int64
-	failed.Store(int64(len(queries)))
-	work := func() {
-		var s Scratch
-		for i := next.Add(1) - 1; i < failed.Load(); i = next.Add(1) - 1 {
-			errs[i] = storage.Guard(func() error { // a fault must not end the program
-				var err error
-				out[i], stats[i], err = f.Search(queries[i], p, &s, nil)
-				return err
-			})
-			for at := failed.Load(); errs[i] != nil && i < at && !failed.CompareAndSwap(at, i); {
-				at = failed.Load()
-			}
-		}
-	}
-	var wg sync.WaitGroup
-	for range min(threads, len(queries)) - 1 {
-		wg.Go(work)
-	}
-	work()
-	wg.Wait()
-	var total Stats
-	for i, err := range errs {
-		if err != nil {
-			return nil, total, err
-		}
-		total.Add(stats[i])
-	}
-	return out, total, nil
-}
-
-// firstRange is the number of hits that a range search begins with.
-const firstRange = 64
-
-// SearchRange finds the vectors at most radius away from q, the nearest p.K of
-// them if there are more, appended to dst. It is a Search for more and more
-// neighbors, four times as many each time, until one is farther than radius: so
-// it misses what such a Search misses, and a scan takes over where that is
-// cheaper. Order and errors are those of Search; a radius that is NaN is an
-// error.
-func (f *Field) SearchRange(q []float32, radius float32, p Params, s *Scratch, dst []Neighbor) ([]Neighbor, Stats, error) {
-	if radius != radius {
-		return dst, Stats{}, storage.Invalidf("radius is not a number")
-	}
-	var total Stats
-	most, start := p.K, len(dst)
-	for k := min(firstRange, most); ; k = min(4*k, most) {
-		p.K = k
-		var st Stats
-		var err error
-		dst, st, err = f.Search(q, p, s, dst[:start])
-		total.Add(st)
-		if err != nil {
-			return dst[:start], total, err
-		}
-		hits := dst[start:]
-		end, _ := slices.BinarySearchFunc(hits, radius, func(n Neighbor, r float32) int {
-			if n.Distance <= r {
-				return -1
-			}
-			return 1
-		})
-		if end < len(hits) || k == most || len(hits) < k {
-			return dst[:start+end], total, nil
-		}
-	}
-}
-
-// Pages gives the neighbors of a query page by page, as far as the caller wants
-// to go: each vector at most once, and all of them in the end. Searches for
-// more neighbors may find nearer ones than a smaller search did; these come
-// with the next page, so that nothing is lost, and pages are ordered in
-// themselves.
-type Pages struct {
-	f     *Field
-	q     []float32
-	p     Params
-	given map[uint32]struct{} // ords
-	ready []Neighbor          // found and not given, in order
-	depth int                 // of the last search
-}
-
-// Pages starts paging with pages of p.K.
-func (f *Field) Pages(q []float32, p Params) *Pages {
-	return &Pages{f: f, q: slices.Clone(q), p: p, given: map[uint32]struct{}{}}
-}
-
-// Next appends the next page to dst: p.K neighbors, fewer on the last page with
-// any, then none. Errors are those of Search. A page that needs a search asks
-// for twice as many neighbors as given so far and the page together, so that n
-// neighbors cost at most about four times what one search for n does.
-func (g *Pages) Next(s *Scratch, dst []Neighbor) ([]Neighbor, Stats, error) {
-	var st Stats
-	if err := g.p.check(); err != nil {
-		return dst, st, err
-	}
-	if len(g.ready) < g.p.K && (g.depth == 0 || g.depth < g.f.n) {
-		p := g.p
-		p.K = min(2*len(g.given)+g.p.K, max(g.f.n, 1))
-		var err error
-		var found []Neighbor
-		if found, st, err = g.f.Search(g.q, p, s, nil); err != nil {
-			return dst, st, err
-		}
-		// What an earlier search found and this one missed stays.
-		for _, n := range g.ready {
-			if !slices.ContainsFunc(found, func(m Neighbor) bool { return m.Ord == n.Ord }) {
-				found = append(found, n)
-			}
-		}
-		g.ready = slices.DeleteFunc(found, func(n Neighbor) bool { _, ok := g.given[n.Ord]; return ok })
-		slices.SortFunc(g.ready, compareNeighbors)
-		g.depth = p.K
-	}
-	page := g.ready[:min(g.p.K, len(g.ready))]
-	for _, n := range page {
-		g.given[n.Ord] = struct{}{}
-	}
-	g.ready = g.ready[len(page):]
-	return append(dst, page...), st, nil
 }

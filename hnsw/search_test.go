@@ -174,7 +174,7 @@ func TestFilteredAbandons(t *testing.T) {
 		if _, err := f.walkAccepted(&w, &s, r, 10, 5000); err != nil || !w.over || w.stats.Distances > 1500 {
 			t.Errorf("%v: %+v, %v", plan, w.stats, err)
 		}
-		got, st, err := f.forced(plan, q, Params{K: 4800, Ef: 20}, accept, len(docs), &s, nil)
+		got, st, err := f.SearchFiltered(q, Params{K: 4800, Ef: 20, Plan: plan}, accept, &s, nil)
 		if err != nil || len(got) != 4800 {
 			t.Errorf("%v: %d of 4800 by %v, %v", plan, len(got), st.Plan, err)
 		}
@@ -350,6 +350,14 @@ func TestWarmSearchAllocatesNothing(t *testing.T) {
 		"flat":     func() Stats { _, st, _ := f.SearchFlat(v[:dim], p, &s, dst[:0]); return st },
 		"ords":     func() Stats { _, st, _ := f.SearchOrds(v[:dim], p, half, &s, dst[:0]); return st },
 		"filtered": func() Stats { _, st, _ := f.SearchFiltered(v[:dim], p, accept, &s, dst[:0]); return st },
+		"by graph": func() Stats {
+			_, st, _ := f.SearchFiltered(v[:dim], Params{K: 10, Plan: PlanGraph}, accept, &s, dst[:0])
+			return st
+		},
+		"by two hops": func() Stats {
+			_, st, _ := f.SearchFiltered(v[:dim], Params{K: 10, Plan: PlanTwoHop}, accept, &s, dst[:0])
+			return st
+		},
 	} {
 		t.Log(name, search())
 		if a := testing.AllocsPerRun(20, func() { search() }); a != 0 {
@@ -380,6 +388,11 @@ func TestAccept(t *testing.T) {
 			a := f.AcceptDocs(bm, nil)
 			if b := f.AcceptWords(words, nil); !slices.Equal(a, b) {
 				t.Fatal("the two forms differ")
+			}
+			few := make([]uint64, f.AcceptLen()) // the docs are gone through, not the ords
+			f.acceptAll(bm.ToArray(), few)
+			if !slices.Equal(a, few) {
+				t.Fatal("ord by ord is not doc by doc")
 			}
 			// The three exact searches agree.
 			var sc Scratch
@@ -509,7 +522,8 @@ func (f *Field) walkAcceptedOf(q []float32, p Params, accept []uint64, s *Scratc
 	if err := f.bind(q, p, s); err != nil {
 		return nil, Stats{}, err
 	}
-	return f.filtered(p, accept, s, nil, route{plan: PlanGraph, matches: 5, share: 0.1, wide: 5, rule: beamRule{ef: 8, slack: noSlack}}, PlanGraph)
+	p.Plan = PlanGraph
+	return f.filtered(p, accept, s, nil, route{matches: 5, share: 0.1, wide: 5, rule: beamRule{ef: 8, slack: noSlack}})
 }
 
 func TestCorruptBytes(t *testing.T) {

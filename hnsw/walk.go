@@ -45,7 +45,7 @@ type walk struct {
 	stats    Stats
 	over     bool // the budget is spent
 
-	// The rule of slack, off when slack is below 0.
+	// The rule of slack, off when slack is noSlack.
 	slack float32
 	unit  float32 // distance that slack is at least a multiple of
 	near  int     // place of the neighbor whose distance counts
@@ -63,14 +63,19 @@ func (w *walk) stopBy(r beamRule, k int, unit float32) {
 // the beam of results holds the k nearest, those not much farther than the k-th
 // (Al-Jazzazi et al., "Distance Adaptive Beam Search", arXiv 2505.15636). An
 // easy query, whose neighbors stand out, ends soon; a hard one goes on. The
-// unit keeps the rule alive where the k-th is as near as codes can tell.
+// unit keeps the rule alive where the k-th is as near as codes can tell. With a
+// slack below 0 it ends at a candidate that is not among the nearest either.
 func (w *walk) limit(results *beam) key {
 	bound := results.bound()
-	if w.slack < 0 || w.near >= len(results.keys) {
+	if w.slack <= noSlack || w.near >= len(results.keys) {
 		return bound
 	}
 	d := keyDistance(results.keys[w.near])
-	far := d + float32(w.slack*max(d, -d, w.unit))
+	size := max(d, -d)
+	if w.slack > 0 {
+		size = max(size, w.unit)
+	}
+	far := d + float32(w.slack*size)
 	return min(bound, makeKey(far, 0)+(1<<32-1))
 }
 
@@ -79,7 +84,7 @@ func (w *walk) limit(results *beam) key {
 func (w *walk) room(b *beam) key {
 	limit := w.limit(b)
 	switch {
-	case w.slack < 0 || w.spare == 0:
+	case w.slack <= noSlack || w.spare == 0:
 		return limit
 	case len(b.keys) < w.spare:
 		return b.bound()

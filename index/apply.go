@@ -231,6 +231,9 @@ func (c *checker) room(d *segment.Doc) {
 	for i := range d.Metas {
 		n += len(d.Metas[i].Field) + d.Metas[i].Value.SizeHint() + 4
 	}
+	for i := range d.Sparse {
+		n += len(d.Sparse[i].Field) + 5*len(d.Sparse[i].Vector) + 8
+	}
 	if cap(c.arena)-len(c.arena) < n {
 		c.arena = make([]byte, 0, n*max(1, min(c.left, arenaDocs)))
 	}
@@ -276,12 +279,15 @@ func (c *checker) check(d *Document) (segment.Doc, error) {
 	if err := c.vectors(d, &out); err != nil {
 		return out, fmt.Errorf("document %q: %w", d.ID, err)
 	}
+	if err := c.sparse(d, &out); err != nil {
+		return out, fmt.Errorf("document %q: %w", d.ID, err)
+	}
 	if err := c.metas(d, &out); err != nil {
 		return out, fmt.Errorf("document %q: %w", d.ID, err)
 	}
 	c.room(&out)
 	start := len(c.arena)
-	c.arena = segment.AppendStored(c.arena, out.Texts, out.Metas)
+	c.arena = segment.AppendStored(c.arena, out.Texts, out.Metas, out.Sparse)
 	out.Stored = c.arena[start:len(c.arena):len(c.arena)]
 	return out, nil
 }
@@ -326,6 +332,22 @@ func (c *checker) vectors(d *Document, out *segment.Doc) error {
 	return nil
 }
 
+func (c *checker) sparse(d *Document, out *segment.Doc) error {
+	for field, v := range d.Sparse {
+		if !c.sc.seg.Sparse[field] {
+			return schemaf("unknown sparse field %q", field)
+		}
+		if err := cmp.Or(v.CheckSize(), v.Check()); err != nil {
+			return fmt.Errorf("sparse field %q: %w", field, err)
+		}
+		if len(v) > 0 {
+			out.Sparse = append(out.Sparse, segment.Sparse{Field: field, Vector: v})
+		}
+	}
+	slices.SortFunc(out.Sparse, func(a, b segment.Sparse) int { return cmp.Compare(a.Field, b.Field) })
+	return nil
+}
+
 func (c *checker) metas(d *Document, out *segment.Doc) error {
 	if len(d.Meta) == 0 {
 		return nil
@@ -348,7 +370,7 @@ func (c *checker) meta(field string, v any) (filter.Value, error) {
 		switch {
 		case c.sc.public.Strict:
 			return filter.Value{}, schemaf("metadata field %q is not declared and the schema is strict", field)
-		case c.sc.text[field] != nil || c.sc.vectors[field] != nil:
+		case c.sc.declared(field):
 			return filter.Value{}, schemaf("metadata field %q is declared as another kind of field", field)
 		}
 		if err := checkName(field); err != nil {

@@ -113,7 +113,11 @@ func TestB03B04EveryByteDamaged(t *testing.T) {
 			mustBeDamage(t, d, err)
 		case got == want:
 		case isLog && tornBefore(files, d):
-			torn++ // the tail of a log that was not synced again: as after a crash
+			// The log was closed, so that a seal tells of its last record:
+			// that is lost without a word only together with the seal.
+			if torn++; strings.Contains(d.what, "flipped") {
+				t.Errorf("%s: a record is missing", d.what)
+			}
 		default:
 			t.Errorf("%s: other answers", d.what)
 		}
@@ -163,8 +167,9 @@ func mustBeDamage(t *testing.T, d damaged, err error) {
 	}
 }
 
-// tornBefore reports whether the damage is in the last record of the log, or
-// cuts it: nothing tells such bytes from those of a write that a crash cut.
+// tornBefore reports whether the damage is in the last record of the log and
+// the seal behind it, or cuts them: nothing tells such bytes from those of a
+// write that a crash cut.
 func tornBefore(files map[string][]byte, d damaged) bool {
 	fs := storage.NewMemFS()
 	if fs.MkdirAll("/db") != nil || fs.WriteFile("/db/"+d.name, d.files[d.name]) != nil {

@@ -57,9 +57,9 @@
 // Backup, Check and, with Options.Verify, by Open: then nothing damaged is ever
 // served. An error of damaged bytes matches ErrCorrupt, that of a file cut or
 // unreadable under a query ErrIO; both name file and offset, and only the query
-// that meets them fails. Of the log's last records, whose sync nothing written
-// later attests, damage cannot be told from the leavings of a crash. Repair
-// saves what is readable; Restore goes back to a backup.
+// that meets them fails. Of what a killed writer logged last, whose sync nothing
+// written later attests, damage cannot be told from the leavings of a crash;
+// Close attests it. Repair saves what is readable; Restore goes back to a backup.
 //
 // # Concurrency
 //
@@ -78,6 +78,7 @@
 //   - Statistics of keyword scores count tombstoned documents until a merge
 //     drops them, as in Lucene; Merge(ctx, 1) drops all.
 //   - Vectors under cosine are kept, and given back, in unit length.
+//   - Weights of sparse vectors are kept, and given back, in half precision.
 //   - Metadata that is not declared gets the type it first shows. Null and empty
 //     lists show none; the field takes its type from the first value.
 //   - Times are kept in microseconds and given back in UTC.
@@ -86,11 +87,12 @@
 //
 //	document id                 512 bytes of UTF-8, at least 1
 //	field name                  128 bytes of UTF-8, at least 1, no control characters
-//	text fields                 1,024, and as many vector fields
+//	text fields                 1,024, and as many vector fields and sparse fields
 //	metadata fields             65,536
 //	document in the WAL         67,108,864 bytes
 //	batch in the WAL            1,073,741,824 bytes
 //	vector                      4,096 finite components, at least 1
+//	sparse vector               65,536 terms, weights above 0 up to 65,504
 //	keyword value               32,768 bytes
 //	list of values              65,536
 //	documents in a segment      2,147,483,647
@@ -100,6 +102,7 @@
 //	candidates of a leg         10,000 (Depth)
 //	width of a graph walk       10,000 (Ef)
 //	query text                  1,048,576 bytes
+//	terms of a sparse query     4,096
 //	filter nesting              64
 //	filter nodes and values     65,536
 //	clauses of a query          4,096, 12 deep

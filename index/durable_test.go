@@ -513,3 +513,14 @@ func TestBackupCopies(t *testing.T) {
 		t.Fatal(names, err)
 	}
 }
+
+// A big-endian machine opens no index, rather than take documents that it
+// cannot flush. GOARCH=s390x go test -exec qemu-s390x -run BigEndian ./index
+func TestBigEndianIsRefused(t *testing.T) {
+	if storage.CheckMachine() == nil {
+		t.Skip("this machine is little-endian")
+	}
+	if _, err := Open("/db", &Options{FS: storage.NewMemFS()}); !errors.Is(err, ErrVersion) {
+		t.Fatal(err)
+	}
+}

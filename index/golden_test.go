@@ -268,7 +268,7 @@ func TestB14NewerFormats(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.Generation++
-	m.Schema = bytes.Replace(m.Schema, []byte(`"version":1`), []byte(`"version":2`), 1)
+	m.Schema = bytes.Replace(m.Schema, []byte(`"version":1`), fmt.Appendf(nil, `"version":%d`, schemaVersion+1), 1)
 	if err := storage.WriteManifest(fs, "/db", m); err != nil {
 		t.Fatal(err)
 	}

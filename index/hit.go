@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
-	"github.com/RoaringBitmap/roaring/v2"
-
 	"github.com/quarrysearch/quarry/bm25/analysis"
+	"github.com/quarrysearch/quarry/index/accept"
 	"github.com/quarrysearch/quarry/index/filter"
 	"github.com/quarrysearch/quarry/index/highlight"
 	"github.com/quarrysearch/quarry/index/segment"
@@ -22,6 +22,7 @@ const (
 	ScoreDot      ScoreKind = "dot"      // (1+x/(1+|x|))/2, x the inner product
 	ScoreL2       ScoreKind = "l2"       // 1/(1+d²)
 	ScoreKeyword  ScoreKind = "keyword"  // x(1+k1)/(1+k1·x), x = BM25/Σ idf
+	ScoreSparse   ScoreKind = "sparse"   // m/(1+m), m = dot product/Σ query weights
 	ScoreRRF      ScoreKind = "rrf"      // Σ w/(c+rank) over Σ w/(c+1)
 	ScoreWeighted ScoreKind = "weighted" // Σ w·score over Σ w
 	ScoreFilter   ScoreKind = "filter"   // 1, hits in id order
@@ -39,10 +40,11 @@ type Hit struct {
 	ID    string    `json:"id"`
 	Score float64   `json:"score"` // in [0,1]
 	Kind  ScoreKind `json:"score_kind"`
-	// Keyword and Vector are nil where the query has no such leg or the leg
-	// did not return the hit.
+	// Keyword, Vector and Sparse are nil where the query has no such leg or the
+	// leg did not return the hit.
 	Keyword *Leg `json:"keyword,omitempty"`
 	Vector  *Leg `json:"vector,omitempty"`
+	Sparse  *Leg `json:"sparse,omitempty"`
 	// Fields holds the fields asked for: text as string, metadata as the Go
 	// value of its type.
 	Fields map[string]any `json:"fields,omitempty"`
@@ -77,10 +79,10 @@ type Results struct {
 	Hits []Hit `json:"hits"`
 	// Groups holds the hits instead of Hits, where Query.Group asks for them.
 	Groups []Group `json:"groups,omitempty"`
-	// Total is the number of live documents that match Filter and, in a
-	// query with Text and no Vector, Text; the same on every page. It is -1
-	// unless Query.Count asks for it. A vector leg ranks every document, so it
-	// restricts nothing.
+	// Total is the number of live documents that match Filter and, in a query
+	// without Vector, Text or Sparse, where these are given; the same on every
+	// page. It is -1 unless Query.Count asks for it. A vector leg ranks every
+	// document, so it restricts nothing.
 	Total int `json:"total"`
 	// Next continues behind the last hit in Query.After; empty on the last page.
 	Next   string                  `json:"next,omitempty"`
@@ -95,20 +97,21 @@ type Results struct {
 // hydrate makes hits: what the query asked to see of each.
 func (s *search) hydrate(page []ranked) ([]Hit, error) {
 	hits := make([]Hit, 0, len(page))
-	kind := s.kind()
+	legs := make([]Leg, 0, len(page)*len(s.legs)) // of all hits
+	kind, ids := s.kind(), s.ids(page)
 	var dec segment.DocDecoder
 	var buf []byte
 	want, stored := s.wanted()
 	for i := range page {
 		p := &page[i]
-		h := Hit{ID: s.id(p.place), Score: p.score, Kind: kind}
-		if p.keyword.Rank > 0 {
-			leg := p.keyword
-			h.Keyword = &leg
-		}
-		if p.vector.Rank > 0 {
-			leg := p.vector
-			h.Vector = &leg
+		n := len(s.views[p.view].IDs.Bytes(p.doc))
+		h := Hit{ID: ids[:n], Score: p.score, Kind: kind}
+		ids = ids[n:]
+		for j, to := range [legKinds]**Leg{legKeyword: &h.Keyword, legVector: &h.Vector, legSparse: &h.Sparse} {
+			if p.legs[j].Rank > 0 {
+				legs = append(legs, p.legs[j])
+				*to = &legs[len(legs)-1]
+			}
 		}
 		if stored {
 			var err error
@@ -137,6 +140,21 @@ func (s *search) hydrate(page []ranked) ([]Hit, error) {
 	return hits, nil
 }
 
+// ids are those of a page, one behind the other. What each is read from comes
+// from memory: asking for all at once waits less than one by one.
+func (s *search) ids(page []ranked) string {
+	n := 0
+	for i := range page {
+		n += len(s.views[page[i].view].IDs.Bytes(page[i].doc))
+	}
+	var b strings.Builder
+	b.Grow(n)
+	for i := range page {
+		b.Write(s.views[page[i].view].IDs.Bytes(page[i].doc))
+	}
+	return b.String()
+}
+
 // sizeOf is about the bytes that a hit takes with the fields that were decoded
 // for it. Passages point into the texts.
 func sizeOf(h *Hit, d segment.Stored) int64 {
@@ -157,14 +175,16 @@ func sizeOf(h *Hit, d segment.Stored) int64 {
 
 func (s *search) kind() ScoreKind {
 	switch {
-	case s.text != nil && s.vector != nil && s.q.Fusion.Method == Weighted:
+	case len(s.legs) > 1 && s.q.Fusion.Method == Weighted:
 		return ScoreWeighted
-	case s.text != nil && s.vector != nil:
+	case len(s.legs) > 1:
 		return ScoreRRF
 	case s.text != nil:
 		return ScoreKeyword
 	case s.vector != nil:
 		return s.vector.kind
+	case s.sparse != nil:
+		return ScoreSparse
 	}
 	return ScoreFilter
 }
@@ -300,7 +320,7 @@ func (s *search) checkGroup() error {
 // then searched in that group alone.
 func (s *search) rankGroups() (groups []group, list []ranked, kept int, err error) {
 	size := cmp.Or(s.q.Group.Size, defaultGroupSize)
-	if s.text == nil || s.vector == nil {
+	if len(s.legs) < 2 {
 		s.depth = min(max(s.q.K*size*groupSlack, defaultDepth), s.plan.Matches+1)
 	} else {
 		for s.depth < s.q.K*size {
@@ -329,7 +349,7 @@ func (s *search) rankGroups() (groups []group, list []ranked, kept int, err erro
 		}
 		s.depth *= 2
 	}
-	if !s.exhausted && (s.text == nil || s.vector == nil) {
+	if !s.exhausted && (len(s.legs) < 2) {
 		for i := range groups {
 			if err := s.fillGroup(&groups[i], size); err != nil {
 				return nil, nil, 0, err
@@ -380,8 +400,8 @@ func (s *search) fillGroup(g *group, size int) error {
 	}
 	sub := *s
 	sub.plan.Segments = slices.Clone(s.plan.Segments)
-	sub.matches = make([]*roaring.Bitmap, len(s.views))
-	sub.depth = size
+	sub.matches = make([]*accept.Set, len(s.views))
+	sub.depth, sub.buf = size, new(buffers)
 	total := 0
 	for i, v := range s.views {
 		m, err := v.matches(c)
@@ -389,10 +409,10 @@ func (s *search) fillGroup(g *group, size int) error {
 			return fmt.Errorf("%s: %w", v.name, err)
 		}
 		if s.matches != nil {
-			m.And(s.matches[i])
+			m.And(s.matches[i].Docs)
 		}
-		sub.matches[i] = m
-		sub.plan.Segments[i].Matches = int(m.GetCardinality())
+		sub.matches[i] = accept.NewSet(m, v.Docs)
+		sub.plan.Segments[i].Matches = sub.matches[i].Count
 		total += sub.plan.Segments[i].Matches
 	}
 	if total == len(g.hits) {
@@ -415,12 +435,12 @@ func (s *search) fillGroup(g *group, size int) error {
 // numberHits makes a single leg's ranks those within the group, as its search
 // may have given them.
 func (s *search) numberHits(hits []ranked) {
-	if s.text != nil && s.vector != nil {
+	if len(s.legs) > 1 {
 		return
 	}
 	for i := range hits {
-		for _, leg := range []*Leg{&hits[i].keyword, &hits[i].vector} {
-			if leg.Rank > 0 {
+		for j := range hits[i].legs {
+			if leg := &hits[i].legs[j]; leg.Rank > 0 {
 				leg.Rank = i + 1
 			}
 		}

@@ -123,8 +123,11 @@ type BackgroundError struct {
 func Open(dir string, o *Options) (*Index, error) {
 	ix := &Index{dir: dir, saved: make(map[uint64]savedTombstones), unsynced: make(map[storage.Position]*logged),
 		flushing: make(map[*handle]bool), room: make(chan struct{})}
-	var err error
-	if ix.o, err = o.normalize(); err != nil {
+	err := storage.CheckMachine()
+	if err == nil {
+		ix.o, err = o.normalize()
+	}
+	if err != nil {
 		return nil, err
 	}
 	ix.fs = ix.o.FS

@@ -10,6 +10,7 @@ import (
 
 	"github.com/quarrysearch/quarry/bm25"
 	"github.com/quarrysearch/quarry/bm25/analysis"
+	"github.com/quarrysearch/quarry/bm25/sparse"
 	"github.com/quarrysearch/quarry/fusion"
 	"github.com/quarrysearch/quarry/hnsw"
 	"github.com/quarrysearch/quarry/hnsw/quant"
@@ -21,6 +22,7 @@ var (
 	analysisScratch = sync.Pool{New: func() any { return new(analysis.Scratch) }}
 	textScratch     = sync.Pool{New: func() any { return new(bm25.Scratch) }}
 	vectorScratch   = sync.Pool{New: func() any { return new(hnsw.Scratch) }}
+	sparseScratch   = sync.Pool{New: func() any { return new(sparse.Scratch) }}
 )
 
 // A textLeg is the keyword part of a query. When it runs it is bound to the
@@ -147,15 +149,9 @@ func (t *textLeg) run(s *search) ([]fusion.Item, error) {
 	}
 	scratch := textScratch.Get().(*bm25.Scratch)
 	defer textScratch.Put(scratch)
-	type rawHit struct {
-		place
-		raw int64
-	}
-	var (
-		best  []rawHit
-		found []bm25.Scored
-		floor bm25.Floor
-	)
+	buf := &s.buf.text
+	best, lists := buf.best[:0], 0
+	var floor bm25.Floor
 	for i, v := range s.views {
 		if err := s.ctx.Err(); err != nil {
 			return nil, err
@@ -164,38 +160,56 @@ func (t *textLeg) run(s *search) ([]fusion.Item, error) {
 			continue
 		}
 		var err error
-		if found, err = t.bound.TopK(i, s.depth, s.accept(i, v), floor, scratch, found[:0]); err != nil {
+		if buf.found, err = t.bound.TopK(i, s.depth, s.accept(i, v), floor, scratch, buf.found[:0]); err != nil {
 			return nil, err
 		}
-		for _, f := range found {
+		if len(buf.found) == 0 {
+			continue
+		}
+		for _, f := range buf.found {
 			best = append(best, rawHit{place{uint32(i), f.Doc}, f.Raw})
 		}
-		slices.SortFunc(best, func(a, b rawHit) int {
-			if a.raw != b.raw {
-				return cmp.Compare(b.raw, a.raw)
-			}
-			return s.compareIDs(a.place, b.place)
-		})
+		if lists++; lists > 1 { // each list is in order
+			slices.SortFunc(best, func(a, b rawHit) int {
+				if a.raw != b.raw {
+					return cmp.Compare(b.raw, a.raw)
+				}
+				return s.compareIDs(a.place, b.place)
+			})
+		}
 		if len(best) >= s.depth {
 			best = best[:s.depth]
 			floor = bm25.Floor(best[s.depth-1].raw)
 		}
 	}
-	items := make([]fusion.Item, len(best))
-	for i, h := range best {
-		items[i] = fusion.Item{Key: h.key(), Score: t.bound.LegScore(h.raw), Raw: float64(h.raw) / bm25.Scale}
+	buf.best, buf.items = best, slices.Grow(buf.items[:0], len(best))
+	for _, h := range best {
+		buf.items = append(buf.items, fusion.Item{Key: h.key(), Score: t.bound.LegScore(h.raw), Raw: float64(h.raw) / bm25.Scale})
 	}
-	return items, nil
+	return buf.items, nil
+}
+
+// A rawHit is a hit of the keyword leg.
+type rawHit struct {
+	place
+	raw int64
+}
+
+// textBuffers are those of the keyword leg.
+type textBuffers struct {
+	best  []rawHit
+	found []bm25.Scored
+	items []fusion.Item
 }
 
 // accept gives bm25 the docs of a view that may be returned. Where they are
 // few they lead the search, else they mask it.
 func (s *search) accept(i int, v *view) bm25.Accept {
 	switch {
-	case s.matches != nil && s.plan.Segments[i].Matches*64 < int(v.Docs):
-		return bm25.AcceptDocs(s.matches[i].ToArray())
+	case s.matches != nil && s.matches[i].Few():
+		return bm25.AcceptDocs(s.matches[i].List())
 	case s.matches != nil:
-		return bm25.AcceptBits(s.matches[i].ToDense())
+		return bm25.AcceptBits(s.matches[i].Bits())
 	case v.deleted != nil:
 		return bm25.AcceptBits(v.liveBits())
 	}
@@ -208,6 +222,7 @@ type vectorLeg struct {
 	q     *VectorQuery
 	kind  ScoreKind
 	m     quant.Metric
+	plan  hnsw.Plan
 }
 
 func (s *search) newVectorLeg(q *VectorQuery) (*vectorLeg, error) {
@@ -229,6 +244,8 @@ func (s *search) newVectorLeg(q *VectorQuery) (*vectorLeg, error) {
 		return nil, invalidf("vector: target recall %v: want 0 (default) to 1", q.TargetRecall)
 	case !(q.Floor >= 0 && q.Floor < 1):
 		return nil, invalidf("vector: floor %v: want 0 to less than 1", q.Floor)
+	case q.Within != nil && math.IsNaN(*q.Within):
+		return nil, invalidf("vector: within is not a number")
 	}
 	if err := f.Metric.Validate(q.Vector, f.Dim); err != nil {
 		return nil, fmt.Errorf("vector for field %q: %w", name, err)
@@ -237,7 +254,14 @@ func (s *search) newVectorLeg(q *VectorQuery) (*vectorLeg, error) {
 		return nil, err
 	}
 	kinds := map[quant.Metric]ScoreKind{quant.Cosine: ScoreCosine, quant.Dot: ScoreDot, quant.L2: ScoreL2}
-	return &vectorLeg{field: name, q: q, kind: kinds[f.Metric], m: f.Metric}, nil
+	l := &vectorLeg{field: name, q: q, kind: kinds[f.Metric], m: f.Metric}
+	for l.plan <= hnsw.PlanTwoHop {
+		if q.Plan == "" || q.Plan == l.plan.String() {
+			return l, nil
+		}
+		l.plan++
+	}
+	return nil, invalidf("vector: plan %q: want flat, graph or two-hop", q.Plan)
 }
 
 // score gives the raw value a user knows and the leg score of a distance.
@@ -256,45 +280,90 @@ func (l *vectorLeg) score(distance float32) (raw, score float64) {
 func (l *vectorLeg) run(s *search) ([]fusion.Item, error) {
 	scratch := vectorScratch.Get().(*hnsw.Scratch)
 	defer vectorScratch.Put(scratch)
-	type near struct {
-		place
-		distance float32
-	}
-	var (
-		best  []near
-		found []hnsw.Neighbor
-	)
-	p := hnsw.Params{K: s.depth, Ef: l.q.Ef, TargetRecall: float32(l.q.TargetRecall), Cancel: s.ctx.Err}
+	buf := &s.buf.vector
+	best, lists := buf.best[:0], 0
+	p := hnsw.Params{Ef: l.q.Ef, TargetRecall: float32(l.q.TargetRecall), Plan: l.plan, Cancel: s.ctx.Err}
 	for i, v := range s.views {
 		f := v.Vectors[l.field]
 		if f == nil || s.plan.Segments[i].Matches == 0 {
 			continue
 		}
-		var (
-			st  hnsw.Stats
-			err error
-		)
-		if found, st, err = l.searchView(s, i, v, f, p, scratch, found[:0]); err != nil {
-			return nil, err
+		p.K = s.depth
+		if l.q.Within != nil {
+			p.K = min(p.K, firstWithin)
 		}
-		s.plan.Segments[i].note(st)
-		for _, n := range found {
+		for {
+			var (
+				st  hnsw.Stats
+				err error
+			)
+			if buf.found, st, err = l.searchView(s, i, v, f, p, scratch, buf.found[:0]); err != nil {
+				return nil, err
+			}
+			s.plan.Segments[i].note(st)
+			found := len(buf.found)
+			buf.found = l.within(buf.found)
+			if len(buf.found) < found || found < p.K || p.K == s.depth {
+				break
+			}
+			p.K = min(4*p.K, s.depth)
+		}
+		if len(buf.found) > 0 {
+			lists++
+		}
+		for _, n := range buf.found {
 			best = append(best, near{place{uint32(i), n.Doc}, n.Distance})
 		}
 	}
-	slices.SortFunc(best, func(a, b near) int {
-		if a.distance != b.distance {
-			return cmp.Compare(a.distance, b.distance)
-		}
-		return s.compareIDs(a.place, b.place)
-	})
-	best = best[:min(len(best), s.depth)]
-	items := make([]fusion.Item, len(best))
-	for i, n := range best {
-		raw, score := l.score(n.distance)
-		items[i] = fusion.Item{Key: n.key(), Score: score, Raw: raw}
+	if lists > 1 { // each list is in order
+		slices.SortFunc(best, func(a, b near) int {
+			if a.distance != b.distance {
+				return cmp.Compare(a.distance, b.distance)
+			}
+			return s.compareIDs(a.place, b.place)
+		})
 	}
-	return items, nil
+	best = best[:min(len(best), s.depth)]
+	buf.best, buf.items = best, slices.Grow(buf.items[:0], len(best))
+	for _, n := range best {
+		raw, score := l.score(n.distance)
+		buf.items = append(buf.items, fusion.Item{Key: n.key(), Score: score, Raw: raw})
+	}
+	return buf.items, nil
+}
+
+// A near is a hit of the vector leg.
+type near struct {
+	place
+	distance float32
+}
+
+// vectorBuffers are those of the vector leg.
+type vectorBuffers struct {
+	best  []near
+	found []hnsw.Neighbor
+	items []fusion.Item
+}
+
+// firstWithin is the number of hits that are asked for first where only those
+// within a bound are wanted; four times as many the next time, as long as the
+// last one is within.
+const firstWithin = 64
+
+// within cuts a list in order of distance to what is within the bound.
+func (l *vectorLeg) within(list []hnsw.Neighbor) []hnsw.Neighbor {
+	if l.q.Within == nil {
+		return list
+	}
+	n := len(list)
+	for n > 0 {
+		raw, _ := l.score(list[n-1].Distance)
+		if l.m == quant.L2 && raw <= *l.q.Within || l.m != quant.L2 && raw >= *l.q.Within {
+			break
+		}
+		n--
+	}
+	return list[:n]
 }
 
 // searchView searches one view. The number of matches is exact, so hnsw can
@@ -317,7 +386,7 @@ func (l *vectorLeg) searchView(s *search, i int, v *view, f *hnsw.Field, p hnsw.
 // alone is made once a view.
 func (l *vectorLeg) acceptOrds(s *search, i int, v *view, f *hnsw.Field) []uint64 {
 	if s.matches != nil {
-		return f.AcceptDocs(s.matches[i], nil)
+		return s.matches[i].Ords(f)
 	}
 	if b, ok := v.ords.Load(l.field); ok {
 		return b.([]uint64)
@@ -325,4 +394,117 @@ func (l *vectorLeg) acceptOrds(s *search, i int, v *view, f *hnsw.Field) []uint6
 	b := f.AcceptWords(v.liveBits(), nil)
 	v.ords.Store(l.field, b)
 	return b
+}
+
+// A sparseLeg is the sparse part of a query.
+type sparseLeg struct {
+	field string
+	q     *SparseQuery
+	bound *sparse.Bound
+}
+
+func (s *search) newSparseLeg(q *SparseQuery) (*sparseLeg, error) {
+	sc := s.snap.schema
+	name := q.Field
+	if name == "" {
+		if len(sc.public.Sparse) != 1 {
+			return nil, invalidf("sparse: no field is named, and the schema has %d sparse fields", len(sc.public.Sparse))
+		}
+		name = sc.public.Sparse[0].Name
+	}
+	if !sc.seg.Sparse[name] {
+		return nil, invalidf("sparse: no sparse field %q", name)
+	}
+	if err := checkWeight("sparse", q.Weight); err != nil {
+		return nil, err
+	}
+	if len(q.Vector) == 0 {
+		s.notes = append(s.notes, "the sparse vector holds no term to search for")
+	}
+	segs := make([]*sparse.Field, len(s.views))
+	for i, v := range s.views {
+		segs[i] = v.Sparse[name]
+	}
+	bound, err := sparse.Bind(q.Vector, segs)
+	if err != nil {
+		return nil, fmt.Errorf("sparse vector for field %q: %w", name, err)
+	}
+	return &sparseLeg{field: name, q: q, bound: bound}, nil
+}
+
+// run returns the best docs of all views, at most s.depth, best first. The k-th
+// best score so far is the floor of the next view.
+func (l *sparseLeg) run(s *search) ([]fusion.Item, error) {
+	scratch := sparseScratch.Get().(*sparse.Scratch)
+	defer sparseScratch.Put(scratch)
+	type scored struct {
+		place
+		score float32
+	}
+	var (
+		best  []scored
+		found []sparse.Scored
+		floor float32
+	)
+	for i, v := range s.views {
+		if err := s.ctx.Err(); err != nil {
+			return nil, err
+		}
+		if s.plan.Segments[i].Matches == 0 {
+			continue
+		}
+		var err error
+		if found, err = l.bound.TopK(i, s.depth, l.accept(s, i, v), floor, scratch, found[:0]); err != nil {
+			return nil, fmt.Errorf("sparse field %q: %w", l.field, err)
+		}
+		for _, f := range found {
+			best = append(best, scored{place{uint32(i), f.Doc}, f.Score})
+		}
+		slices.SortFunc(best, func(a, b scored) int {
+			return cmp.Or(cmp.Compare(b.score, a.score), s.compareIDs(a.place, b.place))
+		})
+		if len(best) >= s.depth {
+			best = best[:s.depth]
+			floor = best[s.depth-1].score
+		}
+	}
+	items := make([]fusion.Item, len(best))
+	for i, h := range best {
+		items[i] = fusion.Item{Key: h.key(), Score: l.bound.LegScore(h.score), Raw: float64(h.score)}
+	}
+	return items, nil
+}
+
+// accept gives the docs of a view that may be returned, as search.accept does.
+func (l *sparseLeg) accept(s *search, i int, v *view) sparse.Accept {
+	switch {
+	case s.matches != nil && s.matches[i].Few():
+		return sparse.Accept{Docs: s.matches[i].List()}
+	case s.matches != nil:
+		return sparse.Accept{Bits: s.matches[i].Bits()}
+	case v.deleted != nil:
+		return sparse.Accept{Bits: v.liveBits()}
+	}
+	return sparse.Accept{}
+}
+
+// explain tells how the leg came to a hit's score.
+func (l *sparseLeg) explain(p *ranked) (Explanation, error) {
+	score, parts, _, err := l.bound.Explain(int(p.view), p.doc)
+	e := Explanation{Value: p.legs[legSparse].Score, What: fmt.Sprintf("sparse: rank %d, m/(1+m) with m = dot product / Σ query weights, field %q", p.legs[legSparse].Rank, l.field)}
+	dot := Explanation{Value: float64(score), What: "dot product of the weights as stored"}
+	for _, t := range parts {
+		dot.Details = append(dot.Details, Explanation{Value: t.Score, What: fmt.Sprintf("term %d: %g × %g", t.Term, t.Query, t.Stored)})
+	}
+	e.Details = []Explanation{dot}
+	return e, err
+}
+
+// whyNot tells why the leg did not return a document that passes the filter.
+func (l *sparseLeg) whyNot(s *search, at int, doc uint32) (string, error) {
+	score, _, ok, err := l.bound.Explain(at, doc)
+	if !ok || err != nil {
+		return "sparse: the document has none of the terms", err
+	}
+	return fmt.Sprintf("sparse: dot product %g is not among the best %d", score, s.depth), nil
 }

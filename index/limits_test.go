@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/quarrysearch/quarry/bm25"
+	"github.com/quarrysearch/quarry/bm25/sparse"
 	"github.com/quarrysearch/quarry/hnsw"
 	"github.com/quarrysearch/quarry/hnsw/quant"
 	"github.com/quarrysearch/quarry/index/filter"
@@ -42,6 +43,9 @@ func TestSchemaRules(t *testing.T) {
 		"m":            {Vectors: []VectorField{{Name: "a", Dim: 1, M: 65}}},
 		"construct":    {Vectors: []VectorField{{Name: "a", Dim: 1, Construct: 2001}}},
 		"type":         {Meta: map[string]filter.Type{"a": filter.Undeclared}},
+		"sparse twice": {Text: []TextField{{Name: "a"}}, Sparse: []SparseField{{Name: "a"}}},
+		"sparse name":  {Sparse: []SparseField{{}}},
+		"sparse many":  {Sparse: make([]SparseField, MaxFields+1)},
 		"too many":     {Meta: many},
 	} {
 		_, err := Open("/db", &Options{FS: storage.NewMemFS(), Schema: &s})
@@ -113,7 +117,7 @@ func TestSchemaRules(t *testing.T) {
 }
 
 func TestLimits(t *testing.T) {
-	sc, err := newSchema(Schema{Text: []TextField{{Name: "t"}}, Vectors: []VectorField{{Name: "v", Dim: 4096}}}, false)
+	sc, err := newSchema(Schema{Text: []TextField{{Name: "t"}}, Vectors: []VectorField{{Name: "v", Dim: 4096}}, Sparse: []SparseField{{Name: "s"}}}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,6 +148,16 @@ func TestLimits(t *testing.T) {
 	meta["one more"] = nil
 	if _, err := prepare(bg, sc, []op{{doc: Document{ID: "a", Meta: meta}}}); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("%d fields: %v", len(meta), err)
+	}
+	long := make(sparse.Vector, sparse.MaxEntries+1)
+	for i := range long {
+		long[i] = sparse.Entry{Term: uint32(i), Weight: sparse.MaxWeight}
+	}
+	if _, err := prepare(bg, sc, []op{{doc: Document{ID: "a", Sparse: map[string]sparse.Vector{"s": long[:sparse.MaxEntries]}}}}); err != nil {
+		t.Errorf("%d terms: %v", sparse.MaxEntries, err)
+	}
+	if _, err := prepare(bg, sc, []op{{doc: Document{ID: "a", Sparse: map[string]sparse.Vector{"s": long}}}}); !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), `"s"`) {
+		t.Errorf("%d terms: %v", len(long), err)
 	}
 	// Vectors are not copied when a batch is checked, so a GiB costs little.
 	v := make([]float32, 4096)
@@ -198,6 +212,13 @@ func TestQueryLimits(t *testing.T) {
 		},
 		"text": func(past int) Query {
 			return Query{K: 1, Text: &TextQuery{Text: strings.Repeat("x", MaxQueryText+past)}}
+		},
+		"sparse": func(past int) Query {
+			v := make(sparse.Vector, sparse.MaxQueryEntries+past)
+			for i := range v {
+				v[i] = sparse.Entry{Term: uint32(i), Weight: 1}
+			}
+			return Query{K: 1, Sparse: &SparseQuery{Vector: v}}
 		},
 		"filter depth":   func(past int) Query { return Query{K: 1, Filter: nested(filter.MaxDepth + past)} },
 		"filter size":    func(past int) Query { return Query{K: 1, Filter: wide(filter.MaxSize + past)} },
@@ -304,6 +325,7 @@ func TestLimitsAreDocumented(t *testing.T) {
 	for name, n := range map[string]int{
 		"document id": segment.MaxID, "field name": MaxName, "text fields": MaxFields, "metadata fields": MaxMetaFields,
 		"document in the WAL": MaxDocumentBytes, "batch in the WAL": MaxBatchBytes, "vector": hnsw.MaxDim,
+		"sparse vector": sparse.MaxEntries, "terms of a sparse query": sparse.MaxQueryEntries,
 		"keyword value": filter.MaxKeywordSize, "list of values": filter.MaxListValues, "documents in a segment": segment.MaxDocs,
 		"hits of a query": MaxK, "offset and hits together": MaxOffset, "candidates of a leg": MaxDepth, "width of a graph walk": MaxEf,
 		"query text": MaxQueryText, "filter nesting": filter.MaxDepth, "filter nodes and values": filter.MaxSize,

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/quarrysearch/quarry/bm25/sparse"
 	"github.com/quarrysearch/quarry/index/filter"
 )
 
@@ -22,7 +23,7 @@ type model map[string]Document
 
 // asStored is the document that Get gives for one that was put.
 func asStored(d Document) Document {
-	out := Document{ID: d.ID, Vectors: maps.Clone(d.Vectors)}
+	out := Document{ID: d.ID, Vectors: maps.Clone(d.Vectors), Sparse: maps.Clone(d.Sparse)}
 	for f, text := range d.Text {
 		if f != "hidden" {
 			if out.Text == nil {
@@ -68,6 +69,13 @@ func randomDocument(r *rand.Rand, id string) Document {
 			v[i] = float32(r.IntN(100))
 		}
 		d.Vectors = map[string][]float32{"v": v}
+	}
+	if r.IntN(3) == 0 {
+		var v sparse.Vector
+		for term := r.Uint32N(6); term < 40; term += 1 + r.Uint32N(20) {
+			v = append(v, sparse.Entry{Term: term, Weight: float32(1+r.IntN(30)) / 8})
+		}
+		d.Sparse = map[string]sparse.Vector{"s": v}
 	}
 	if r.IntN(4) > 0 {
 		d.Meta = map[string]any{"n": r.IntN(6)}

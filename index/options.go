@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/quarrysearch/quarry/bm25/analysis"
+	"github.com/quarrysearch/quarry/bm25/sparse"
 	"github.com/quarrysearch/quarry/hnsw/quant"
 	"github.com/quarrysearch/quarry/index/filter"
 	"github.com/quarrysearch/quarry/storage"
@@ -20,6 +21,7 @@ import (
 type Schema struct {
 	Text    []TextField            `json:"text,omitempty"`
 	Vectors []VectorField          `json:"vectors,omitempty"`
+	Sparse  []SparseField          `json:"sparse,omitempty"`
 	Meta    map[string]filter.Type `json:"meta,omitempty"`
 	// Strict refuses undeclared metadata; otherwise it is indexed by the type
 	// first seen, and a later conflict is ErrSchema naming field, document and
@@ -52,6 +54,12 @@ type VectorField struct {
 	M         int          `json:"m,omitempty"`               // default 16, 4–64
 	Construct int          `json:"ef_construction,omitempty"` // default 200, 8–2000
 	Bits      int          `json:"bits,omitempty"`            // of a component of a code, 8 or 4; default by segment, see hnsw.Options
+}
+
+// A SparseField holds at most one sparse vector a document: weights of terms of
+// a learned vocabulary (SPLADE and the like), searched by dot product.
+type SparseField struct {
+	Name string `json:"name"`
 }
 
 // Options opens an index; nil means all defaults. Open clones it.
@@ -106,8 +114,8 @@ type Options struct {
 	BackgroundRetry time.Duration
 }
 
-// A Document is what an index stores and finds. Its maps name declared text
-// and vector fields and typed metadata; a field that a map does not name is
+// A Document is what an index stores and finds. Its maps name declared text,
+// vector and sparse fields and typed metadata; a field that a map does not name is
 // missing from the document.
 type Document struct {
 	// ID is 1–512 bytes of UTF-8. Ids are compared byte by byte.
@@ -117,6 +125,10 @@ type Document struct {
 	// Vectors holds declared vector fields, each of its field's dimension, all
 	// components finite, and not zero under cosine.
 	Vectors map[string][]float32 `json:"vectors,omitempty"`
+	// Sparse holds declared sparse fields: terms that ascend, at most 65,536, with
+	// weights above 0 up to 65,504. Weights are rounded to half precision, and
+	// given back so; an empty vector counts as none. See bm25/sparse.
+	Sparse map[string]sparse.Vector `json:"sparse,omitempty"`
 	// Meta holds strings, bools, integers, floats, time.Time, slices of them,
 	// or nil (null, which is not the same as missing). Read back, a value is
 	// string, bool, int64, float64 or time.Time in UTC, a slice of one of
@@ -133,7 +145,8 @@ const (
 	MaxBatchBytes = 1 << 30
 	// MaxMetaFields bounds the metadata fields of an index.
 	MaxMetaFields = 65_536
-	// MaxFields bounds the text fields and the vector fields of an index.
+	// MaxFields bounds the text fields, the vector fields and the sparse fields of
+	// an index.
 	MaxFields = 1_024
 	// MaxName bounds the name of a field in bytes.
 	MaxName = 128
@@ -223,7 +236,7 @@ type SegmentStats struct {
 // FieldStats counts the documents that hold a field, tombstoned ones included.
 type FieldStats struct {
 	Name      string `json:"name"`
-	Kind      string `json:"kind"` // "text", "vector" or "metadata"
+	Kind      string `json:"kind"` // "text", "vector", "sparse" or "metadata"
 	Type      string `json:"type"` // analyzer, metric and dimension, or type
 	Documents int    `json:"documents"`
 }
@@ -288,6 +301,15 @@ func (s *Snapshot) fieldStats() ([]FieldStats, error) {
 		for _, v := range s.segs {
 			if t := v.Vectors[f.Name]; t != nil {
 				fs.Documents += t.Len()
+			}
+		}
+		out = append(out, fs)
+	}
+	for _, f := range s.schema.public.Sparse {
+		fs := FieldStats{Name: f.Name, Kind: "sparse", Type: "weights by term"}
+		for _, v := range s.segs {
+			if t := v.Sparse[f.Name]; t != nil {
+				fs.Documents += int(t.Stats().DocsWithField)
 			}
 		}
 		out = append(out, fs)

@@ -59,9 +59,12 @@ type SegmentPlan struct {
 	TwoHop float64 `json:"two_hop_us,omitempty"`
 }
 
+// note adds the work of a search; of several the last one's plan is told.
 func (p *SegmentPlan) note(st hnsw.Stats) {
-	p.Vector, p.Ef = st.Plan.String(), st.Ef
-	p.Distances, p.Hops, p.Rescored, p.Candidates = st.Distances, st.Hops, st.Rescored, st.Matches
+	p.Vector, p.Ef, p.Candidates = st.Plan.String(), st.Ef, st.Matches
+	p.Distances += st.Distances
+	p.Hops += st.Hops
+	p.Rescored += st.Rescored
 	us := func(ns float64) float64 { return math.Round(ns/10) / 100 }
 	p.Scan, p.Graph, p.TwoHop = us(st.Estimates.Scan), us(st.Estimates.Graph), us(st.Estimates.TwoHop)
 }
@@ -107,47 +110,106 @@ func (s *search) countAndFacet(r *Results) error {
 
 // matching is the set of docs of a view that Total counts.
 func (s *search) matching(i int, v *view) (*roaring.Bitmap, error) {
-	if s.text == nil || s.vector != nil {
+	if len(s.legs) == 0 || s.vector != nil {
 		return s.liveOrMatching(i), nil
 	}
-	if s.text.bound == nil {
-		return roaring.New(), nil
+	out := roaring.New()
+	if s.text != nil && s.text.bound != nil {
+		scratch := textScratch.Get().(*bm25.Scratch)
+		defer textScratch.Put(scratch)
+		words, err := s.text.bound.Matches(i, s.accept(i, v), scratch, nil)
+		if err != nil {
+			return nil, err
+		}
+		out = roaring.FromDense(words, false)
 	}
-	scratch := textScratch.Get().(*bm25.Scratch)
-	defer textScratch.Put(scratch)
-	words, err := s.text.bound.Matches(i, s.accept(i, v), scratch, nil)
-	if err != nil {
-		return nil, err
+	if s.sparse != nil {
+		docs, err := s.sparse.bound.Matches(i, s.sparse.accept(s, i, v), nil)
+		if err != nil {
+			return nil, err
+		}
+		out.Or(roaring.FromDense(docs, false))
 	}
-	return roaring.FromDense(words, false), nil
+	return out, nil
+}
+
+// listByID lists the matching docs in order of id, as many as the page needs:
+// docs ascend by id in each view, so a view's first ones suffice.
+func (s *search) listByID() []ranked {
+	from := ""
+	if s.from != nil {
+		from = s.from.id
+	}
+	want := s.depth
+	if s.from != nil {
+		want = s.q.K + 2 // the last hit of the page before, and one to look ahead
+	}
+	var list []ranked
+	for i, v := range s.views {
+		doc := v.IDs.Seek(from)
+		n := 0
+		for it := s.docsFrom(i, doc); n < want && it.HasNext(); n++ {
+			list = append(list, ranked{place: place{uint32(i), it.Next()}, score: 1})
+		}
+	}
+	slices.SortFunc(list, func(a, b ranked) int { return s.compareIDs(a.place, b.place) })
+	return list[:min(len(list), want)]
+}
+
+// docsFrom iterates over the docs of a view that match, from doc on.
+func (s *search) docsFrom(i int, doc uint32) roaring.IntPeekable {
+	m := s.liveOrMatching(i)
+	it := m.Iterator()
+	it.AdvanceIfNeeded(doc)
+	return it
+}
+
+// liveOrMatching is the set of docs that a hit may come from; it may be shared.
+func (s *search) liveOrMatching(i int) *roaring.Bitmap {
+	if s.matches != nil {
+		return s.matches[i].Docs
+	}
+	if m := s.views[i].liveDocs(); m != nil {
+		return m
+	}
+	m := roaring.New()
+	m.AddRange(0, uint64(s.views[i].Docs))
+	return m
 }
 
 // explain tells how a hit got its score.
 func (s *search) explain(p *ranked) (*Explanation, error) {
 	e := Explanation{Value: p.score}
 	var legs []Explanation
-	if p.keyword.Rank > 0 {
+	if p.legs[legKeyword].Rank > 0 {
 		raw, err := s.text.bound.Explain(int(p.view), p.doc)
 		if err != nil {
 			return nil, err
 		}
 		legs = append(legs, Explanation{
-			Value:   p.keyword.Score,
-			What:    fmt.Sprintf("keyword: rank %d, x(1+k1)/(1+k1·x) with x = BM25 / Σ idf", p.keyword.Rank),
+			Value:   p.legs[legKeyword].Score,
+			What:    fmt.Sprintf("keyword: rank %d, x(1+k1)/(1+k1·x) with x = BM25 / Σ idf", p.legs[legKeyword].Rank),
 			Details: []Explanation{bm25Explanation(raw)},
 		})
 	}
-	if p.vector.Rank > 0 {
+	if p.legs[legVector].Rank > 0 {
 		legs = append(legs, Explanation{
-			Value:   p.vector.Score,
-			What:    fmt.Sprintf("vector: rank %d, score of field %q", p.vector.Rank, s.vector.field),
-			Details: []Explanation{{Value: p.vector.Raw, What: string(s.vector.kind) + ", raw value of the float32 vectors"}},
+			Value:   p.legs[legVector].Score,
+			What:    fmt.Sprintf("vector: rank %d, score of field %q", p.legs[legVector].Rank, s.vector.field),
+			Details: []Explanation{{Value: p.legs[legVector].Raw, What: string(s.vector.kind) + ", raw value of the float32 vectors"}},
 		})
 	}
-	switch {
-	case s.text == nil && s.vector == nil:
+	if p.legs[legSparse].Rank > 0 {
+		leg, err := s.sparse.explain(p)
+		if err != nil {
+			return nil, err
+		}
+		legs = append(legs, leg)
+	}
+	switch len(s.legs) {
+	case 0:
 		e.What = "filter alone: hits in order of id"
-	case s.text == nil || s.vector == nil:
+	case 1:
 		return &legs[0], nil
 	default:
 		e.What, e.Details = s.explainFusion(p), legs
@@ -156,18 +218,26 @@ func (s *search) explain(p *ranked) (*Explanation, error) {
 }
 
 func (s *search) explainFusion(p *ranked) string {
-	wt, wv := weight(s.q.Text.Weight), weight(s.q.Vector.Weight)
-	if s.q.Fusion.Method == Weighted {
-		return fmt.Sprintf("weighted: (%g·%g + %g·%g) / %g", wt, p.keyword.Score, wv, p.vector.Score, wt+wv)
-	}
 	c := cmp.Or(s.q.Fusion.RankConstant, fusion.DefaultRankConstant)
-	part := func(w float64, rank int) string {
-		if rank == 0 {
-			return "0"
+	sum := 0.0
+	parts := make([]string, len(s.legs))
+	for i, l := range s.legs {
+		leg := p.legs[l.kind]
+		sum += l.weight
+		switch {
+		case s.q.Fusion.Method == Weighted:
+			parts[i] = fmt.Sprintf("%g·%g", l.weight, leg.Score)
+		case leg.Rank == 0:
+			parts[i] = "0"
+		default:
+			parts[i] = fmt.Sprintf("%g/(%d+%d)", l.weight, c, leg.Rank)
 		}
-		return fmt.Sprintf("%g/(%d+%d)", w, c, rank)
 	}
-	return fmt.Sprintf("rrf: (%s + %s) / (%g/%d)", part(wt, p.keyword.Rank), part(wv, p.vector.Rank), wt+wv, c+1)
+	all := strings.Join(parts, " + ")
+	if s.q.Fusion.Method == Weighted {
+		return fmt.Sprintf("weighted: (%s) / %g", all, sum)
+	}
+	return fmt.Sprintf("rrf: (%s) / (%g/%d)", all, sum, c+1)
 }
 
 func bm25Explanation(e *bm25.Explanation) Explanation {
@@ -186,7 +256,7 @@ func (s *search) whereLost(id string, list []ranked, kept int, page []ranked) (s
 	}
 	doc, _ := s.views[at].find(id)
 	p := place{uint32(at), doc}
-	if s.matches != nil && !s.matches[at].Contains(doc) {
+	if s.matches != nil && !s.matches[at].Docs.Contains(doc) {
 		return "does not pass the filter", nil
 	}
 	same := func(r ranked) bool { return r.place == p }
@@ -224,7 +294,17 @@ func (s *search) whyNoLeg(at int, doc uint32) (string, error) {
 		if f := s.views[at].Vectors[s.vector.field]; f != nil {
 			if _, ok := f.Ord(doc); ok {
 				reason = fmt.Sprintf("vector: not among the nearest %d", s.depth)
+				if s.vector.q.Within != nil {
+					reason += fmt.Sprintf(", or not within %g", *s.vector.q.Within)
+				}
 			}
+		}
+		why = append(why, reason)
+	}
+	if s.sparse != nil {
+		reason, err := s.sparse.whyNot(s, at, doc)
+		if err != nil {
+			return "", err
 		}
 		why = append(why, reason)
 	}

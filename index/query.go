@@ -4,13 +4,14 @@ import (
 	"encoding/base64"
 	"math"
 
+	"github.com/quarrysearch/quarry/bm25/sparse"
 	"github.com/quarrysearch/quarry/index/filter"
 	"github.com/quarrysearch/quarry/index/keyword"
 	"github.com/quarrysearch/quarry/storage"
 )
 
-// A Query asks for the best K documents. It has any of Text, Vector and
-// Filter: with Text and Vector the two legs run on one snapshot and are fused;
+// A Query asks for the best K documents. It has any of Text, Vector, Sparse and
+// Filter: two or three of the first are legs that run on one snapshot and are fused;
 // with Filter alone the hits are the matching documents in id order, all with
 // score 1.
 type Query struct {
@@ -18,7 +19,9 @@ type Query struct {
 	Text *TextQuery
 	// Vector is searched among the vectors of one field.
 	Vector *VectorQuery
-	// Filter restricts both legs; the zero Filter keeps every live document.
+	// Sparse is searched among the sparse vectors of one field.
+	Sparse *SparseQuery
+	// Filter restricts all legs; the zero Filter keeps every live document.
 	Filter filter.Filter
 
 	// K is the number of hits wanted, 1–10,000. Fewer come back only when
@@ -27,7 +30,9 @@ type Query struct {
 	// Offset skips hits, 0–100,000; Offset+K is at most 100,000.
 	Offset int
 	// After continues behind the last hit of an earlier page (Results.Next).
-	// It excludes Offset.
+	// It excludes Offset. On one snapshot pages never repeat or lose a hit: what
+	// a vector search for more hits finds nearer than one for fewer had, comes
+	// with a later page.
 	After string
 
 	// Group asks for the best groups of documents by a metadata field; K is then
@@ -118,6 +123,15 @@ type VectorQuery struct {
 	// Exact compares the float32 vectors of every matching document: no code,
 	// no graph, recall 1.
 	Exact bool
+	// Within is the worst raw value wanted, itself included: the least cosine or
+	// dot product, the greatest squared distance. Hits beyond it are not found,
+	// however few there are then. As far as the search is not Exact, it misses
+	// what a search for as many hits misses. Total does not depend on it.
+	Within *float64
+	// Plan is the way that a filtered search must go in segments with a graph:
+	// "flat", "graph" or "two-hop" (SegmentPlan.Vector). It is there to measure the
+	// choice that an empty one leaves to the engine.
+	Plan string
 	// Floor is the cosine that unrelated pairs of the model have, in [0,1): the
 	// leg score is max(0, (cos−Floor)/(1−Floor)). Default 0; embed.Identity
 	// declares it. Order and raw values do not depend on it.
@@ -126,7 +140,19 @@ type VectorQuery struct {
 	Weight float64
 }
 
-// FusionMethod joins two ranked lists.
+// A SparseQuery is the leg of a learned sparse vector: documents that share a term
+// with it, by dot product. The leg score is m/(1+m), where m is that product over
+// the sum of the query's weights.
+type SparseQuery struct {
+	// Field names the sparse field; it may be empty when the schema has one.
+	Field string
+	// Vector has at most 4,096 terms. One without terms finds nothing.
+	Vector sparse.Vector
+	// Weight of this leg in a hybrid query, default 1.
+	Weight float64
+}
+
+// FusionMethod joins ranked lists.
 type FusionMethod uint8
 
 const (

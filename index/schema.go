@@ -56,6 +56,7 @@ func (s Schema) clone() Schema {
 		s.Text[i].K1, s.Text[i].B = cloneFloat(s.Text[i].K1), cloneFloat(s.Text[i].B)
 	}
 	s.Vectors = slices.Clone(s.Vectors)
+	s.Sparse = slices.Clone(s.Sparse)
 	s.Meta = maps.Clone(s.Meta)
 	return s
 }
@@ -74,7 +75,7 @@ func newSchema(in Schema, grown bool, custom ...*analysis.Analyzer) (*schema, er
 	s := &schema{
 		custom:  custom,
 		public:  in.clone(),
-		seg:     &segment.Schema{Text: map[string]*segment.TextField{}, Vectors: map[string]*segment.VectorField{}},
+		seg:     &segment.Schema{Text: map[string]*segment.TextField{}, Vectors: map[string]*segment.VectorField{}, Sparse: map[string]bool{}},
 		text:    make(map[string]*textField, len(in.Text)),
 		vectors: make(map[string]*vectorField, len(in.Vectors)),
 	}
@@ -82,9 +83,9 @@ func newSchema(in Schema, grown bool, custom ...*analysis.Analyzer) (*schema, er
 		s.public.Meta = map[string]filter.Type{}
 	}
 	s.seg.Meta = s.public.Meta
-	if len(in.Text) > MaxFields || len(in.Vectors) > MaxFields || len(in.Meta) > MaxMetaFields {
-		return nil, tooLargef("schema of %d text, %d vector and %d metadata fields, the limits are %d, %d and %d",
-			len(in.Text), len(in.Vectors), len(in.Meta), MaxFields, MaxFields, MaxMetaFields)
+	if len(in.Text) > MaxFields || len(in.Vectors) > MaxFields || len(in.Sparse) > MaxFields || len(in.Meta) > MaxMetaFields {
+		return nil, tooLargef("schema of %d text, %d vector, %d sparse and %d metadata fields, the limits are %d for each kind and %d for metadata",
+			len(in.Text), len(in.Vectors), len(in.Sparse), len(in.Meta), MaxFields, MaxMetaFields)
 	}
 	for i := range s.public.Text {
 		if err := s.addText(&s.public.Text[i]); err != nil {
@@ -95,6 +96,12 @@ func newSchema(in Schema, grown bool, custom ...*analysis.Analyzer) (*schema, er
 		if err := s.addVector(&s.public.Vectors[i]); err != nil {
 			return nil, err
 		}
+	}
+	for _, f := range in.Sparse {
+		if err := s.newName(f.Name); err != nil {
+			return nil, err
+		}
+		s.seg.Sparse[f.Name] = true
 	}
 	for _, name := range slices.Sorted(maps.Keys(in.Meta)) {
 		if err := s.newName(name); err != nil {
@@ -172,15 +179,21 @@ func (s *schema) addVector(f *VectorField) error {
 	return nil
 }
 
-// newName checks the name of a text, vector or metadata field, in this order.
+// newName checks the name of a text, vector, sparse or metadata field, in this
+// order.
 func (s *schema) newName(name string) error {
 	if err := checkName(name); err != nil {
 		return fmt.Errorf("%w: %w", ErrSchema, err)
 	}
-	if s.text[name] != nil || s.vectors[name] != nil {
+	if s.declared(name) {
 		return schemaf("field %q is declared twice", name)
 	}
 	return nil
+}
+
+// declared tells whether a field is one of text, vectors or sparse vectors.
+func (s *schema) declared(name string) bool {
+	return s.text[name] != nil || s.vectors[name] != nil || s.seg.Sparse[name]
 }
 
 func checkName(name string) error {
@@ -218,7 +231,7 @@ func (s *schema) grow(fields []grownField) (*schema, error) {
 		if ok && have != filter.Undeclared {
 			return nil, schemaf("metadata field %q is %v, not %v", f.name, have, f.typ)
 		}
-		if s.text[f.name] != nil || s.vectors[f.name] != nil {
+		if s.declared(f.name) {
 			return nil, schemaf("field %q is no metadata", f.name)
 		}
 		if meta == nil {
@@ -279,6 +292,12 @@ func (s *schema) extend(add *Schema) (*schema, bool, error) {
 			return nil, false, schemaf("vector field %q: stored as %+v, opened with %+v", f.Name, have.VectorField, f)
 		}
 	}
+	for _, f := range a.public.Sparse {
+		if !s.seg.Sparse[f.Name] {
+			out.Sparse = append(out.Sparse, f)
+			changed = true
+		}
+	}
 	for name, t := range a.public.Meta {
 		switch have, ok := s.public.Meta[name]; {
 		case !ok || have == filter.Undeclared:
@@ -314,6 +333,7 @@ type storedSchema struct {
 	Version int               `json:"version"`
 	Text    []storedText      `json:"text"`
 	Vectors []storedVector    `json:"vectors"`
+	Sparse  []SparseField     `json:"sparse,omitempty"` // version 2
 	Meta    map[string]string `json:"meta"`
 	Strict  bool              `json:"strict"`
 }
@@ -337,10 +357,15 @@ type storedVector struct {
 	Bits      int    `json:"bits,omitempty"`
 }
 
-const schemaVersion = 1
+// schemaVersion is the newest version of a stored schema. One has the least that
+// can say what it holds.
+//
+//	1: first version
+//	2: sparse fields
+const schemaVersion = 2
 
 func (s *schema) encode() ([]byte, error) {
-	st := storedSchema{Version: schemaVersion, Meta: make(map[string]string), Strict: s.public.Strict}
+	st := storedSchema{Version: 1, Sparse: s.public.Sparse, Meta: make(map[string]string), Strict: s.public.Strict}
 	for _, f := range s.public.Text {
 		t := s.text[f.Name]
 		st.Text = append(st.Text, storedText{
@@ -350,6 +375,9 @@ func (s *schema) encode() ([]byte, error) {
 	}
 	for _, f := range s.public.Vectors {
 		st.Vectors = append(st.Vectors, storedVector{f.Name, f.Dim, f.Metric.String(), f.M, f.Construct, f.Bits})
+	}
+	if len(st.Sparse) > 0 {
+		st.Version = 2
 	}
 	for name, t := range s.public.Meta {
 		st.Meta[name] = t.String()
@@ -366,8 +394,8 @@ func decodeSchema(file string, b []byte, custom ...*analysis.Analyzer) (*schema,
 	if err := json.Unmarshal(b, &st); err != nil {
 		return nil, fmt.Errorf("%w: %s: schema: %w", ErrCorrupt, file, err)
 	}
-	if st.Version != schemaVersion {
-		return nil, fmt.Errorf("%w: %s: schema has version %d, this build reads %d", ErrVersion, file, st.Version, schemaVersion)
+	if st.Version < 1 || st.Version > schemaVersion {
+		return nil, fmt.Errorf("%w: %s: schema has version %d, this build reads 1 to %d", ErrVersion, file, st.Version, schemaVersion)
 	}
 	missing := ""
 	for _, f := range st.Text {
@@ -382,7 +410,7 @@ func decodeSchema(file string, b []byte, custom ...*analysis.Analyzer) (*schema,
 			}
 		}
 	}
-	in := Schema{Strict: st.Strict, Meta: make(map[string]filter.Type, len(st.Meta))}
+	in := Schema{Strict: st.Strict, Sparse: st.Sparse, Meta: make(map[string]filter.Type, len(st.Meta))}
 	for _, f := range st.Text {
 		in.Text = append(in.Text, TextField{
 			Name: f.Name, Analyzer: f.Analyzer, Boost: f.Boost, K1: &f.K1, B: &f.B, NotStored: f.NotStored,
@@ -505,6 +533,11 @@ func (p *prepared) checkRecord(sc *schema) error {
 		for _, v := range d.Vectors {
 			if f := sc.vectors[v.Field]; f == nil || f.Dim != len(v.Vec) {
 				return storage.Corruptf("WAL record", 0, "document %q: vector field %q unknown or of another dimension", d.ID, v.Field)
+			}
+		}
+		for _, v := range d.Sparse {
+			if !sc.seg.Sparse[v.Field] {
+				return storage.Corruptf("WAL record", 0, "document %q: unknown sparse field %q", d.ID, v.Field)
 			}
 		}
 		for _, m := range d.Metas {

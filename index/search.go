@@ -7,11 +7,13 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/quarrysearch/quarry/fusion"
+	"github.com/quarrysearch/quarry/index/accept"
 	"github.com/quarrysearch/quarry/index/filter"
 )
 
@@ -54,7 +56,9 @@ func (s *Snapshot) Search(ctx context.Context, q Query) (*Results, error) {
 		if err != nil {
 			return err
 		}
+		sr.buf = searchBuffers.Get().(*buffers)
 		r, err = sr.run()
+		sr.buf.giveBack()
 		return err
 	})
 	if err != nil {
@@ -73,16 +77,42 @@ func (p place) key() uint64         { return uint64(p.view)<<32 | uint64(p.doc) 
 func placeOf(key uint64) place      { return place{uint32(key >> 32), uint32(key)} }
 func (s *search) id(p place) string { return s.views[p.view].IDs.String(p.doc) }
 
-// compareIDs orders two places by external id; ids are unique among live docs.
+// compareIDs orders two places by external id; ids are unique among live docs,
+// and the docs of a view ascend by id.
 func (s *search) compareIDs(a, b place) int {
+	if a.view == b.view {
+		return cmp.Compare(a.doc, b.doc)
+	}
 	return slices.Compare(s.views[a.view].IDs.Bytes(a.doc), s.views[b.view].IDs.Bytes(b.doc))
+}
+
+// The legs of a query, in the order in which they are fused.
+const (
+	legKeyword = iota
+	legVector
+	legSparse
+	legKinds
+)
+
+// A leg ranks documents: run returns the best of all views, at most s.depth,
+// best first. The items are good until the leg runs again.
+type leg interface {
+	run(s *search) ([]fusion.Item, error)
+}
+
+// An askedLeg is a leg of a query.
+type askedLeg struct {
+	leg
+	kind   int
+	name   string
+	weight float64
 }
 
 // A ranked is one entry of the final list.
 type ranked struct {
 	place
-	score           float64
-	keyword, vector Leg
+	score float64
+	legs  [legKinds]Leg
 }
 
 // A search is one query on its way through the engine.
@@ -93,9 +123,12 @@ type search struct {
 	q      Query
 	filter filter.Compiled
 	// matches are the docs that pass the filter, a view; nil without a filter.
-	matches []*roaring.Bitmap
+	matches []*accept.Set
+	legs    []askedLeg
 	text    *textLeg
 	vector  *vectorLeg
+	sparse  *sparseLeg
+	buf     *buffers
 	depth   int
 	from    *cursor
 	plan    Plan
@@ -133,11 +166,19 @@ func (s *Snapshot) newSearch(ctx context.Context, q Query) (*search, error) {
 		if sr.text, err = sr.newTextLeg(q.Text); err != nil {
 			return nil, err
 		}
+		sr.legs = append(sr.legs, askedLeg{sr.text, legKeyword, "keyword", weight(q.Text.Weight)})
 	}
 	if q.Vector != nil {
 		if sr.vector, err = sr.newVectorLeg(q.Vector); err != nil {
 			return nil, err
 		}
+		sr.legs = append(sr.legs, askedLeg{sr.vector, legVector, "vector", weight(q.Vector.Weight)})
+	}
+	if q.Sparse != nil {
+		if sr.sparse, err = sr.newSparseLeg(q.Sparse); err != nil {
+			return nil, err
+		}
+		sr.legs = append(sr.legs, askedLeg{sr.sparse, legSparse, "sparse", weight(q.Sparse.Weight)})
 	}
 	return sr, nil
 }
@@ -212,8 +253,12 @@ func (s *search) legDepth() int {
 	if s.from != nil {
 		want = s.from.seen + s.q.K
 	}
-	if s.q.Text == nil || s.q.Vector == nil {
-		return want + 1
+	legs := 0
+	for _, asked := range []bool{s.q.Text != nil, s.q.Vector != nil, s.q.Sparse != nil} {
+		legs += boolInt(asked)
+	}
+	if legs < 2 {
+		return want + 1 // of a cursor, for the legs that do not go by blocks
 	}
 	if s.from != nil {
 		return s.from.depth
@@ -275,11 +320,10 @@ func (s *search) answer(r *Results) (list []ranked, kept int, page []ranked, err
 	}
 	kept = s.keep(list)
 	page, seen := s.page(list[:kept])
-	if n := len(page); n > 0 && seen+n < kept {
-		last := page[n-1]
-		r.Next = cursor{seen: seen + n, depth: s.depth, score: last.score, id: s.id(last.place)}.String()
-	}
 	r.Hits, err = s.hydrate(page)
+	if n := len(page); err == nil && n > 0 && seen+n < kept {
+		r.Next = cursor{seen: seen + n, depth: s.firstDepth(), score: page[n-1].score, id: r.Hits[n-1].ID}.String()
+	}
 	return list, kept, page, err
 }
 
@@ -287,21 +331,23 @@ func (s *search) answer(r *Results) (list []ranked, kept int, page []ranked, err
 func (s *search) applyFilter() error {
 	filtered := !s.q.Filter.IsZero()
 	s.plan.Segments = make([]SegmentPlan, len(s.views))
+	var key []byte
 	if filtered {
-		s.matches = make([]*roaring.Bitmap, len(s.views))
+		s.matches = make([]*accept.Set, len(s.views))
+		key = s.filter.AppendKey(nil)
 	}
 	for i, v := range s.views {
 		p := &s.plan.Segments[i]
 		p.Segment, p.Docs, p.Matches = v.name, int(v.Docs), v.live
 		if filtered {
-			m, err := v.matches(s.filter)
+			m, err := v.accepts.Get(key, v.Docs, func() (*roaring.Bitmap, error) { return v.matches(s.filter) })
 			if err != nil {
 				return fmt.Errorf("%s: %w", v.name, err)
 			}
-			if err := s.take(int64(m.GetSizeInBytes()), "filter"); err != nil {
+			if err := s.take(int64(m.Docs.GetSizeInBytes()), "filter"); err != nil {
 				return err
 			}
-			s.matches[i], p.Matches = m, int(m.GetCardinality())
+			s.matches[i], p.Matches = m, m.Count
 		}
 		s.plan.Documents += v.live
 		s.plan.Matches += p.Matches
@@ -309,82 +355,140 @@ func (s *search) applyFilter() error {
 	return s.ctx.Err()
 }
 
-// rank runs the legs, side by side when there are two, and joins them.
+// rank runs the legs, side by side when there are several, and joins them.
 func (s *search) rank() ([]ranked, error) {
-	switch {
-	case s.text != nil && s.vector != nil:
-		// The vector leg takes less time as a rule: it goes to the goroutine that
-		// starts late. Both run under guard, so that neither is left behind.
-		var wg sync.WaitGroup
-		var keyword, vector []fusion.Item
-		var errText, errVector error
-		wg.Go(func() {
-			errVector = guard(func() (err error) {
-				vector, err = s.vector.run(s)
-				return err
-			})
-		})
-		errText = guard(func() (err error) {
-			keyword, err = s.text.run(s)
+	switch len(s.legs) {
+	case 0:
+		list := s.listByID()
+		s.exhausted = len(list) < s.depth
+		return list, nil
+	case 1:
+		l := &s.legs[0]
+		if s.from != nil && l.kind == legVector {
+			return s.rankBlocks(l)
+		}
+		items, err := l.run(s)
+		s.exhausted = len(items) < s.depth
+		s.buf.list = appendRanked(s.buf.list[:0], l.kind, items)
+		return s.buf.list, err
+	}
+	// The first goes to this goroutine: the others start late, and take less time
+	// as a rule. All run under guard, so that none is left behind.
+	var wg sync.WaitGroup
+	var items [legKinds][]fusion.Item
+	var errs [legKinds]error
+	run := func(i int) {
+		errs[i] = guard(func() (err error) {
+			items[i], err = s.legs[i].run(s)
 			return err
 		})
-		wg.Wait()
-		if err := cmp.Or(errText, errVector); err != nil {
+	}
+	for i := 1; i < len(s.legs); i++ {
+		wg.Go(func() { run(i) })
+	}
+	run(0)
+	wg.Wait()
+	s.exhausted = true
+	for i := range s.legs {
+		if errs[i] != nil {
+			return nil, errs[i]
+		}
+		s.exhausted = s.exhausted && len(items[i]) < s.depth
+	}
+	return s.fuse(items[:len(s.legs)])
+}
+
+// appendRanked appends a leg's items, which are numbered on.
+func appendRanked(list []ranked, kind int, items []fusion.Item) []ranked {
+	list = slices.Grow(list, len(items))
+	for _, it := range items {
+		r := ranked{place: placeOf(it.Key), score: it.Score}
+		r.legs[kind] = Leg{len(list) + 1, it.Raw, it.Score}
+		list = append(list, r)
+	}
+	return list
+}
+
+// rankBlocks lists what lies before and on a cursor's page, in blocks: the hits
+// of the search that the first page was taken from, then those that a search for
+// four times as many finds besides, and so on. A wider search may find nearer
+// ones than a narrower one did; they begin the next block, so that no page loses
+// or repeats a hit. Blocks are ordered in themselves. A page costs at most about
+// five times what one search for all hits up to it does.
+func (s *search) rankBlocks(l *askedLeg) ([]ranked, error) {
+	want := s.from.seen + s.q.K + 1
+	given := make(map[uint64]struct{}, want)
+	list := s.buf.list[:0]
+	for s.depth = s.from.depth; ; s.depth *= 4 {
+		items, err := l.run(s)
+		if err != nil {
 			return nil, err
 		}
-		s.exhausted = len(keyword) < s.depth && len(vector) < s.depth
-		return s.fuse(keyword, vector)
-	case s.text != nil:
-		items, err := s.text.run(s)
 		s.exhausted = len(items) < s.depth
-		list := make([]ranked, len(items))
-		for i, it := range items {
-			list[i] = ranked{place: placeOf(it.Key), score: it.Score, keyword: Leg{i + 1, it.Raw, it.Score}}
+		below := len(items) > 0 && items[len(items)-1].Score < s.q.MinScore
+		items = slices.DeleteFunc(items, func(it fusion.Item) bool {
+			_, ok := given[it.Key]
+			given[it.Key] = struct{}{}
+			return ok
+		})
+		if list = appendRanked(list, l.kind, items); len(list) >= want || s.exhausted || below || s.depth > MaxOffset {
+			break
 		}
-		return list, err
-	case s.vector != nil:
-		items, err := s.vector.run(s)
-		s.exhausted = len(items) < s.depth
-		list := make([]ranked, len(items))
-		for i, it := range items {
-			list[i] = ranked{place: placeOf(it.Key), score: it.Score, vector: Leg{i + 1, it.Raw, it.Score}}
-		}
-		return list, err
 	}
-	list := s.listByID()
-	s.exhausted = len(list) < s.depth
+	s.buf.list = list
+	// keep counts from the end.
+	slices.SortStableFunc(list, func(a, b ranked) int {
+		return cmp.Compare(boolInt(a.score < s.q.MinScore), boolInt(b.score < s.q.MinScore))
+	})
 	return list, nil
+}
+
+func boolInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// firstDepth is the depth of the search that a first page was taken from.
+func (s *search) firstDepth() int {
+	if s.from != nil {
+		return s.from.depth
+	}
+	return s.depth
 }
 
 var fusers = sync.Pool{New: func() any { return new(fusion.Fuser) }}
 
-func (s *search) fuse(keyword, vector []fusion.Item) ([]ranked, error) {
+func (s *search) fuse(items [][]fusion.Item) ([]ranked, error) {
 	f := fusers.Get().(*fusion.Fuser)
 	defer fusers.Put(f)
-	legs := []fusion.Leg{
-		{Name: "keyword", Weight: weight(s.q.Text.Weight), Items: keyword},
-		{Name: "vector", Weight: weight(s.q.Vector.Weight), Items: vector},
+	var legs [legKinds]fusion.Leg
+	for i, l := range s.legs {
+		legs[i] = fusion.Leg{Name: l.name, Weight: l.weight, Items: items[i]}
 	}
 	o := fusion.Options{
 		RankConstant: s.q.Fusion.RankConstant,
 		Compare:      func(a, b uint64) int { return s.compareIDs(placeOf(a), placeOf(b)) },
 	}
-	join := f.RRF
+	var hits []fusion.Hit
+	var err error
 	if s.q.Fusion.Method == Weighted {
-		join = func(l []fusion.Leg, o fusion.Options) ([]fusion.Hit, error) { return f.Weighted(l, o) }
+		hits, err = f.Weighted(legs[:len(s.legs)], o)
+	} else {
+		hits, err = f.RRF(legs[:len(s.legs)], o)
 	}
-	hits, err := join(legs, o)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	list := make([]ranked, len(hits))
+	list := slices.Grow(s.buf.list[:0], len(hits))[:len(hits)]
 	for i, h := range hits {
-		list[i] = ranked{
-			place: placeOf(h.Key), score: h.Score,
-			keyword: Leg{h.From[0].Rank, h.From[0].Raw, h.From[0].Score},
-			vector:  Leg{h.From[1].Rank, h.From[1].Raw, h.From[1].Score},
+		list[i] = ranked{place: placeOf(h.Key), score: h.Score}
+		for j, from := range h.From {
+			list[i].legs[s.legs[j].kind] = Leg{from.Rank, from.Raw, from.Score}
 		}
 	}
+	s.buf.list = list
 	return list, nil
 }
 
@@ -397,66 +501,73 @@ func weight(w float64) float64 {
 	return w
 }
 
-// listByID lists the matching docs in order of id, as many as the page needs:
-// docs ascend by id in each view, so a view's first ones suffice.
-func (s *search) listByID() []ranked {
-	from := ""
-	if s.from != nil {
-		from = s.from.id
-	}
-	want := s.depth
-	if s.from != nil {
-		want = s.q.K + 2 // the last hit of the page before, and one to look ahead
-	}
-	var list []ranked
-	for i, v := range s.views {
-		doc := v.IDs.Seek(from)
-		n := 0
-		for it := s.docsFrom(i, doc); n < want && it.HasNext(); n++ {
-			list = append(list, ranked{place: place{uint32(i), it.Next()}, score: 1})
-		}
-	}
-	slices.SortFunc(list, func(a, b ranked) int { return s.compareIDs(a.place, b.place) })
-	return list[:min(len(list), want)]
-}
-
-// docsFrom iterates over the docs of a view that match, from doc on.
-func (s *search) docsFrom(i int, doc uint32) roaring.IntPeekable {
-	m := s.liveOrMatching(i)
-	it := m.Iterator()
-	it.AdvanceIfNeeded(doc)
-	return it
-}
-
-// liveOrMatching is the set of docs that a hit may come from; it may be shared.
-func (s *search) liveOrMatching(i int) *roaring.Bitmap {
-	if s.matches != nil {
-		return s.matches[i]
-	}
-	if m := s.views[i].liveDocs(); m != nil {
-		return m
-	}
-	m := roaring.New()
-	m.AddRange(0, uint64(s.views[i].Docs))
-	return m
-}
-
 // page cuts the list to the hits asked for and tells how many come before
-// them.
+// them. The hit that a cursor names is where it was, unless the index has
+// changed since; then the page begins where it would be in order.
 func (s *search) page(list []ranked) ([]ranked, int) {
 	off := s.q.Offset
 	if s.from != nil {
-		off, _ = slices.BinarySearchFunc(list, s.from, func(r ranked, c *cursor) int {
-			if d := cmp.Compare(c.score, r.score); d != 0 {
-				return d
+		is := func(r ranked) bool { return r.score == s.from.score && s.id(r.place) == s.from.id }
+		off = s.from.seen
+		if off == 0 || off > len(list) || !is(list[off-1]) {
+			if off = slices.IndexFunc(list, is) + 1; off == 0 {
+				s.order(list)
+				off, _ = slices.BinarySearchFunc(list, s.from, func(r ranked, c *cursor) int {
+					return cmp.Or(cmp.Compare(c.score, r.score), cmp.Compare(s.id(r.place), c.id))
+				})
 			}
-			if cmp.Compare(s.id(r.place), c.id) <= 0 {
-				return -1
-			}
-			return 1
-		})
+		}
 	}
 	off = min(off, len(list))
 	page := list[off:]
 	return page[:min(len(page), s.q.K)], off
+}
+
+// SearchAll answers many queries on the same documents, threads of them side by
+// side (0: as many as Options.Threads). Result i is that of Search for queries[i],
+// whatever the threads. An error ends it; of several, the first in the order of
+// the queries is returned.
+func (s *Snapshot) SearchAll(ctx context.Context, queries []Query, threads int) ([]*Results, error) {
+	if threads <= 0 {
+		threads = s.ix.o.Threads
+	}
+	out, errs := make([]*Results, len(queries)), make([]error, len(queries))
+	var next atomic.Int64
+	var failed atomic.Bool
+	work := func() {
+		for i := next.Add(1) - 1; i < int64(len(queries)) && !failed.Load(); i = next.Add(1) - 1 {
+			if out[i], errs[i] = s.Search(ctx, queries[i]); errs[i] != nil {
+				errs[i] = fmt.Errorf("query %d: %w", i, errs[i])
+				failed.Store(true)
+			}
+		}
+	}
+	var wg sync.WaitGroup
+	for range min(threads, len(queries)) - 1 {
+		wg.Go(work)
+	}
+	work()
+	wg.Wait()
+	if err := cmp.Or(errs...); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// buffers are what a search fills and throws away, kept for the next one.
+type buffers struct {
+	text   textBuffers
+	vector vectorBuffers
+	list   []ranked
+}
+
+var searchBuffers = sync.Pool{New: func() any { return new(buffers) }}
+
+// mostKept is the longest list that is kept for another search.
+const mostKept = 4096
+
+func (b *buffers) giveBack() {
+	if cap(b.list) <= mostKept && cap(b.text.best) <= mostKept && cap(b.vector.best) <= mostKept {
+		searchBuffers.Put(b)
+	}
 }

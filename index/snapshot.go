@@ -11,6 +11,8 @@ import (
 
 	"github.com/RoaringBitmap/roaring/v2"
 
+	"github.com/quarrysearch/quarry/bm25/sparse"
+	"github.com/quarrysearch/quarry/index/accept"
 	"github.com/quarrysearch/quarry/index/filter"
 	"github.com/quarrysearch/quarry/index/segment"
 	"github.com/quarrysearch/quarry/storage"
@@ -68,7 +70,8 @@ type view struct {
 	bits     []uint64
 	liveOnce sync.Once
 	liveMap  *roaring.Bitmap
-	ords     sync.Map // vector field name → ord bitset of the live docs, made at first use
+	accepts  accept.Cache // of filters
+	ords     sync.Map     // vector field name → ord bitset of the live docs, made at first use
 }
 
 func newView(h *handle, deleted *roaring.Bitmap) *view {
@@ -134,6 +137,12 @@ func (v *view) document(doc uint32) (Document, error) {
 		d.Meta = make(map[string]any, len(s.Metas))
 		for _, m := range s.Metas {
 			d.Meta[m.Field] = m.Value.Any()
+		}
+	}
+	if len(s.Sparse) > 0 {
+		d.Sparse = make(map[string]sparse.Vector, len(s.Sparse))
+		for _, p := range s.Sparse {
+			d.Sparse[p.Field] = p.Vector
 		}
 	}
 	for name, f := range v.Vectors {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"github.com/quarrysearch/quarry/bm25/sparse"
 	"github.com/quarrysearch/quarry/hnsw/quant"
 	"github.com/quarrysearch/quarry/index/filter"
 	"github.com/quarrysearch/quarry/storage"
@@ -35,7 +36,8 @@ func testSchema() *Schema {
 			{Name: "v", Dim: 4, Metric: quant.L2, M: 8, Construct: 40},
 			{Name: "c", Dim: 3, Metric: quant.Cosine},
 		},
-		Meta: map[string]filter.Type{"lang": filter.Keyword, "n": filter.Int64},
+		Sparse: []SparseField{{Name: "s"}},
+		Meta:   map[string]filter.Type{"lang": filter.Keyword, "n": filter.Int64},
 	}
 }
 
@@ -244,6 +246,12 @@ func TestA15BadBatchAppliesNothing(t *testing.T) {
 		{Document{ID: "x", Vectors: v(1, inf, 3, 4)}, ErrInvalid, []string{"component 1", "Inf"}},
 		{Document{ID: "x", Vectors: c(0, 0, 0)}, ErrInvalid, []string{`"c"`, "zero"}},
 		{Document{ID: "x", Vectors: map[string][]float32{"w": {1}}}, ErrSchema, []string{`"w"`}},
+		{Document{ID: "x", Sparse: map[string]sparse.Vector{"v": {{Term: 1, Weight: 1}}}}, ErrSchema, []string{`"x"`, `"v"`, "sparse"}},
+		{Document{ID: "x", Sparse: map[string]sparse.Vector{"s": {{Term: 1, Weight: 0}}}}, ErrInvalid, []string{`"x"`, `"s"`, "weight 0", "term 1"}},
+		{Document{ID: "x", Sparse: map[string]sparse.Vector{"s": {{Term: 1, Weight: nan}}}}, ErrInvalid, []string{"NaN"}},
+		{Document{ID: "x", Sparse: map[string]sparse.Vector{"s": {{Term: 1, Weight: inf}}}}, ErrInvalid, []string{"Inf"}},
+		{Document{ID: "x", Sparse: map[string]sparse.Vector{"s": {{Term: 2, Weight: 1}, {Term: 2, Weight: 1}}}}, ErrInvalid, []string{"term 2", "twice"}},
+		{Document{ID: "x", Meta: map[string]any{"s": 1}}, ErrSchema, []string{`"s"`}},
 		{Document{ID: ""}, ErrInvalid, []string{"empty"}},
 		{Document{ID: strings.Repeat("i", 513)}, ErrTooLarge, []string{"513", "512"}},
 		{Document{ID: "a\xff"}, ErrInvalid, []string{"UTF-8"}},

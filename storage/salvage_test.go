@@ -22,6 +22,37 @@ func salvageLogs(t testing.TB, fs FS) (records [][]byte, lost []lostBytes) {
 	return records, lost
 }
 
+// The seal of a closed log is no tail, in whatever place of a block it stands;
+// another writer goes on behind it; and a log without a record has none.
+func TestWALSeal(t *testing.T) {
+	for size := walBlock - walHeaderSize - 3*walFrameHeader - 4; size < walBlock-walHeaderSize; size++ {
+		fs := NewMemFS()
+		w, _ := openWAL(t, fs, "/", SyncAlways)
+		put(t, w, make([]byte, size))
+		end := w.Size()
+		must(t, w.Close())
+		for n := range 3 {
+			got, r, err := readLog(fs, "/", 1)
+			if err != nil || r.Torn || len(got) != 1+n || n == 0 && r.End != end {
+				t.Fatalf("record of %d bytes, opened %d times: %d records, %+v, %v", size, n, len(got), r, err)
+			}
+			if got, lost := salvageLogs(t, fs); len(got) != 1+n || len(lost) != 0 {
+				t.Fatalf("record of %d bytes: salvaged %d, lost %v", size, len(got), lost)
+			}
+			w, err := CreateWAL(fs, "/", r, SyncAlways)
+			must(t, err)
+			put(t, w, []byte("more"))
+			must(t, w.Close())
+		}
+	}
+	fs := NewMemFS()
+	w, _ := openWAL(t, fs, "/", SyncAlways)
+	must(t, w.Close())
+	if n := len(slurp(t, fs, WALName(1))); n != walHeaderSize {
+		t.Errorf("a log without a record has %d bytes", n)
+	}
+}
+
 // Of a log with any byte flipped, every other record is saved, none is
 // invented, and the lost bytes are told: they hold the flipped one.
 func TestSalvageLogs(t *testing.T) {
@@ -37,7 +68,7 @@ func TestSalvageLogs(t *testing.T) {
 		must(t, fs.WriteFile(name, b))
 		got, lost := salvageLogs(t, fs)
 		want := records
-		if int64(i) >= ends[0] {
+		if int64(i) >= ends[0] && int64(i) < ends[len(ends)-1] { // behind the last record is the seal
 			hit := 0
 			for ends[hit+1] <= int64(i) {
 				hit++

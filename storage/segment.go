@@ -72,9 +72,18 @@ func alignedCopy(data []byte) []byte {
 	return b
 }
 
-func parseSegment(name string, data []byte, want SegmentInfo) (*Segment, error) {
+// CheckMachine returns ErrVersion on a big-endian machine, which cannot read
+// segments: they are used as they lie in the file.
+func CheckMachine() error {
 	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
-		return nil, fmt.Errorf("%w: segments need a little-endian machine", ErrVersion)
+		return fmt.Errorf("%w: segments need a little-endian machine", ErrVersion)
+	}
+	return nil
+}
+
+func parseSegment(name string, data []byte, want SegmentInfo) (*Segment, error) {
+	if err := CheckMachine(); err != nil {
+		return nil, err
 	}
 	size := int64(len(data))
 	if want.Size != 0 && size != want.Size {

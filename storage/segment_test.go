@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"flag"
 	"fmt"
@@ -428,6 +429,34 @@ func hexDump(data []byte, marks map[int]string) string {
 		}
 		b.WriteByte('\n')
 		i += n
+	}
+	return b.String()
+}
+
+// A big-endian machine refuses a segment by name, and reads nothing wrong of
+// the other files. To try it:
+//
+//	GOARCH=s390x go test -exec qemu-s390x -run 'BigEndian|B01|Manifest|Seal' ./storage
+func TestBigEndianIsRefused(t *testing.T) {
+	if binary.NativeEndian.Uint16([]byte{1, 0}) == 1 {
+		t.Skip("this machine is little-endian")
+	}
+	data, err := hex.DecodeString(goldenHex(t))
+	must(t, err)
+	if _, err := parseSegment("golden", data, SegmentInfo{}); !errors.Is(err, ErrVersion) || !strings.Contains(err.Error(), "little-endian") {
+		t.Fatal(err)
+	}
+}
+
+// goldenHex is the bytes of testdata/segment.hex.
+func goldenHex(t *testing.T) string {
+	dump, err := os.ReadFile(filepath.Join("testdata", "segment.hex"))
+	must(t, err)
+	var b strings.Builder
+	for line := range strings.Lines(string(dump)) {
+		if !strings.HasPrefix(line, "#") {
+			b.WriteString(strings.ReplaceAll(line[6:min(6+47, len(line))], " ", ""))
+		}
 	}
 	return b.String()
 }

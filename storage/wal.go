@@ -33,11 +33,14 @@ const (
 )
 
 // Frame types: a record is one full frame, or a first, any middle and a last.
+// A seal is empty and ends the log of a writer that was closed: it tells, as
+// every frame does, what was synced before it, the last record included.
 const (
 	frameFull = 1 + iota
 	frameFirst
 	frameMiddle
 	frameLast
+	frameSeal
 )
 
 // A SyncPolicy tells what Commit waits for.
@@ -210,12 +213,7 @@ func (w *WAL) Append(record []byte) (Position, error) {
 	}
 	start := w.off
 	for typ, rest := frameFirst, record; ; typ = frameMiddle {
-		left := walBlock - int(w.off%walBlock)
-		if left <= walFrameHeader {
-			w.buf = append(w.buf, make([]byte, left)...)
-			w.off += int64(left)
-			left = walBlock
-		}
+		left := w.skipToFrame()
 		n := min(len(rest), left-walFrameHeader)
 		if n == len(rest) {
 			if typ == frameFirst {
@@ -236,6 +234,18 @@ func (w *WAL) Append(record []byte) (Position, error) {
 			return Position{Log: w.number, Offset: w.off, epoch: w.epoch}, nil
 		}
 	}
+}
+
+// skipToFrame appends the zeros before the next frame, if it starts in the next
+// block, and returns the bytes left in the block.
+func (w *WAL) skipToFrame() int {
+	left := walBlock - int(w.off%walBlock)
+	if left <= walFrameHeader {
+		w.buf = append(w.buf, make([]byte, left)...)
+		w.off += int64(left)
+		left = walBlock
+	}
+	return left
 }
 
 func (w *WAL) appendFrame(typ byte, payload []byte) {
@@ -499,8 +509,9 @@ func (w *WAL) Err() error {
 	return w.err
 }
 
-// Close syncs what was appended, whatever the policy, and closes the log.
-// Later calls return an error matching ErrClosed.
+// Close syncs what was appended, whatever the policy, seals and closes the log.
+// Later calls return an error matching ErrClosed. The seal is not synced: a
+// crash that takes it leaves what one before Close would.
 func (w *WAL) Close() error {
 	w.mu.Lock()
 	if w.closed {
@@ -509,6 +520,11 @@ func (w *WAL) Close() error {
 	}
 	w.closed = true
 	err := w.syncLocked()
+	if err == nil && w.off > walHeaderSize {
+		w.skipToFrame()
+		w.appendFrame(frameSeal, nil)
+		err = w.writeLocked(w.written)
+	}
 	w.err = ErrClosed
 	w.buf, w.spare = nil, nil
 	if cerr := w.file.Close(); err == nil {

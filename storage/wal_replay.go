@@ -169,6 +169,13 @@ func (r *walReader) salvage(limit int64, fn func([]byte) error, lost func(string
 			continue
 		}
 		end := off + int64(walFrameHeader+len(fr.payload))
+		if fr.typ == frameSeal {
+			if off = end; !open && good+walFrameHeader == end {
+				good = end
+			}
+			open = false
+			continue
+		}
 		switch {
 		case fr.typ == frameFull || fr.typ == frameFirst:
 			tell(off)
@@ -332,7 +339,7 @@ func parseFrame(b []byte, number uint64, off int64) (walFrame, bool) {
 	le := binary.LittleEndian
 	n, synced := int(le.Uint16(b[8:])), le.Uint64(b[16:])
 	// Cheap tests first: scan calls this at every byte.
-	if le.Uint32(b[12:]) != uint32(number) || b[10] < frameFull || b[10] > frameLast || b[11] != 0 ||
+	if le.Uint32(b[12:]) != uint32(number) || b[10] < frameFull || b[10] > frameSeal || b[11] != 0 ||
 		n > len(b)-walFrameHeader || synced > uint64(off) {
 		return walFrame{}, false
 	}
@@ -353,7 +360,7 @@ func (r *walReader) replay(end int64, fn func([]byte) error, report *ReplayRepor
 		limit = end
 	}
 	var record []byte
-	open := false // within a record
+	open, sealed := false, false // within a record; behind a seal
 	good := int64(walHeaderSize)
 	synced := int64(0)
 	off := good
@@ -370,6 +377,10 @@ func (r *walReader) replay(end int64, fn func([]byte) error, report *ReplayRepor
 			break
 		}
 		synced = max(synced, fr.synced)
+		if fr.typ == frameSeal && !open && len(fr.payload) == 0 {
+			off, sealed = off+walFrameHeader, fr.synced == good
+			break
+		}
 		if starts := fr.typ == frameFull || fr.typ == frameFirst; starts == open {
 			return Corruptf(r.path, off, "frame of type %d out of order", fr.typ)
 		} else if starts {
@@ -392,6 +403,9 @@ func (r *walReader) replay(end int64, fn func([]byte) error, report *ReplayRepor
 		if good != end {
 			return Corruptf(r.path, off, "bad frame: log %d has records up to %d", r.number+1, end)
 		}
+		return nil
+	}
+	if sealed && off == r.size {
 		return nil
 	}
 	return r.judgeTail(good, off, synced, report)

@@ -206,27 +206,33 @@ func TestB01TornTail(t *testing.T) {
 }
 
 // B01: one flipped byte in an earlier record is damage, with file and place,
-// under every policy.
+// under every policy. In the last record it is where the log was closed; of a
+// log that was not, nothing tells the last record from a torn one.
 func TestB01Flip(t *testing.T) {
-	for _, policy := range []SyncPolicy{SyncAlways, SyncNever} {
-		fs, records, ends := fiveRecords(t, policy)
-		name := WALName(1)
-		data := slurp(t, fs, name)
-		for i := range data {
-			for bit := range 8 {
-				b := bytes.Clone(data)
-				b[i] ^= 1 << bit
-				must(t, fs.WriteFile(name, b))
-				got, _, err := readLog(fs, "/", 1)
-				var ce *CorruptError
-				switch {
-				case int64(i) < ends[0] && errors.Is(err, ErrVersion):
-				case int64(i) >= ends[4] && err == nil && sameRecords(got, records[:4]):
-					// The last record: nothing tells it from a torn one.
-				case !errors.As(err, &ce) || !strings.Contains(ce.File, name):
-					t.Fatalf("policy %d, byte %d bit %d: %d records, %v", policy, i, bit, len(got), err)
-				case int64(i) >= ends[0] && (ce.Offset > int64(i) || ce.Offset < int64(i)-200):
-					t.Fatalf("byte %d: damage reported at %d", i, ce.Offset)
+	for _, closed := range []bool{true, false} {
+		for _, policy := range []SyncPolicy{SyncAlways, SyncNever} {
+			fs, records, ends := fiveRecords(t, policy)
+			name := WALName(1)
+			data := slurp(t, fs, name)
+			if !closed {
+				data = data[:ends[5]]
+			}
+			for i := range data {
+				for bit := range 8 {
+					b := bytes.Clone(data)
+					b[i] ^= 1 << bit
+					must(t, fs.WriteFile(name, b))
+					got, r, err := readLog(fs, "/", 1)
+					var ce *CorruptError
+					switch {
+					case int64(i) < ends[0] && errors.Is(err, ErrVersion):
+					case int64(i) >= ends[5] && err == nil && r.Torn && sameRecords(got, records): // the seal
+					case int64(i) >= ends[4] && !closed && err == nil && sameRecords(got, records[:4]):
+					case !errors.As(err, &ce) || !strings.Contains(ce.File, name):
+						t.Fatalf("closed %v, policy %d, byte %d bit %d: %d records, %v", closed, policy, i, bit, len(got), err)
+					case int64(i) >= ends[0] && (ce.Offset > int64(i) || ce.Offset < int64(i)-200):
+						t.Fatalf("byte %d: damage reported at %d", i, ce.Offset)
+					}
 				}
 			}
 		}
@@ -235,20 +241,30 @@ func TestB01Flip(t *testing.T) {
 
 // B03: lengths and counts overwritten with absurd values.
 func TestB03WALGarbage(t *testing.T) {
-	fs, records, ends := fiveRecords(t, SyncAlways)
-	data := slurp(t, fs, WALName(1))
-	for _, garbage := range [][]byte{bytes.Repeat([]byte{0xFF}, 8), {0, 0, 0, 0, 0, 0, 0, 0xBE}} {
-		for at := 0; at+8 <= len(data); at++ {
-			b := bytes.Clone(data)
-			copy(b[at:], garbage)
-			must(t, fs.WriteFile(WALName(1), b))
-			got, _, err := readLog(fs, "/", 1)
-			// Damage in the last record looks like a torn one, and damage in
-			// the last two at once like two torn ones.
-			torn := err == nil && int64(at)+8 > ends[4] && sameRecords(got, records[:4]) ||
-				err == nil && int64(at)+8 > ends[4] && int64(at) < ends[4] && sameRecords(got, records[:3])
-			if !torn && !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrVersion) {
-				t.Fatalf("byte %d: %d records, %v", at, len(got), err)
+	for _, closed := range []bool{true, false} {
+		fs, records, ends := fiveRecords(t, SyncAlways)
+		data := slurp(t, fs, WALName(1))
+		last := ends[4] // where damage looks like a torn write from
+		if !closed {
+			data = data[:ends[5]]
+		} else {
+			last = ends[5]
+		}
+		for _, garbage := range [][]byte{bytes.Repeat([]byte{0xFF}, 8), {0, 0, 0, 0, 0, 0, 0, 0xBE}} {
+			for at := 0; at+8 <= len(data); at++ {
+				b := bytes.Clone(data)
+				copy(b[at:], garbage)
+				must(t, fs.WriteFile(WALName(1), b))
+				got, _, err := readLog(fs, "/", 1)
+				// Damage in the last frame looks like a torn one, and damage in
+				// the last two at once like two torn ones.
+				torn := false
+				for n := 3; n <= 5; n++ {
+					torn = torn || err == nil && int64(at)+8 > last && sameRecords(got, records[:n]) && ends[n] <= int64(at)+8 && int64(at) < ends[min(n+1, 5)]+walFrameHeader
+				}
+				if !torn && !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrVersion) {
+					t.Fatalf("closed %v, byte %d: %d records, %v", closed, at, len(got), err)
+				}
 			}
 		}
 	}

@@ -16,7 +16,7 @@ import (
 const (
 	version1 = 1 // the first
 	version2 = 2 // parts of quantities (5kg), squared units (㎏)
-	version  = version2
+	version3 = 3 // couples of syllables ("vietnamese", which alone has this version)
 )
 
 // maxTerm is the longest term in bytes of folded UTF-8. Longer ones are cut at
@@ -36,6 +36,7 @@ type Analyzer struct {
 	possessive  bool                // a final 's is dropped
 	turkish     bool                // I folds to ı
 	keepAccents bool
+	couples     bool   // words side by side are terms, too
 	dictionary  string // its name, "" without one
 	segment     Segmenter
 }
@@ -77,6 +78,9 @@ type Token struct {
 	Position uint32 // counts words or characters from 0; several tokens may share one
 	Start    int    // byte offset in the source text where the token begins
 	End      int    // byte offset just after it
+	// Couple tells that the term is two words, each a token of its own as well, so
+	// that a search should count it for less.
+	Couple bool
 }
 
 // New returns the analyzer of a name that Names lists. Another name gives an
@@ -85,7 +89,7 @@ type Token struct {
 func New(name string) (*Analyzer, error) {
 	for i := range languages {
 		if l := &languages[i]; l.name == name {
-			return l.analyzer(uint8(i), version), nil
+			return l.analyzer(uint8(i), l.newest()), nil
 		}
 	}
 	return nil, storage.Invalidf("analyzer %q is not one of %s", name, strings.Join(Names(), ", "))
@@ -101,11 +105,10 @@ func Stored(identity string) (*Analyzer, error) {
 		return nil, err
 	}
 	v, err := strconv.Atoi(number)
-	if err != nil || v < version1 || v > version {
-		return nil, storage.Invalidf("analyzer %q: this build has the versions %d to %d", identity, version1, version)
+	if err != nil || v < version1 || v > int(a.version) {
+		return nil, storage.Invalidf("analyzer %q: this build has the versions %d to %d", identity, version1, a.version)
 	}
-	a.version = uint8(v)
-	return a, nil
+	return languages[a.id].analyzer(a.id, uint8(v)), nil
 }
 
 // Names lists the analyzers in alphabetical order.
@@ -129,7 +132,7 @@ func ForLanguage(tag string) *Analyzer {
 			found = i
 		}
 	}
-	return languages[found].analyzer(uint8(found), version)
+	return languages[found].analyzer(uint8(found), languages[found].newest())
 }
 
 // Name is the name New was called with.

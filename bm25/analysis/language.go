@@ -35,6 +35,15 @@ type language struct {
 	possessive  bool
 	turkish     bool
 	keepAccents bool
+	couples     bool // since version 3
+}
+
+// newest is the version of the rules of new fields.
+func (l *language) newest() uint8 {
+	if l.couples {
+		return version3
+	}
+	return version2
 }
 
 // languages is constant data. The order gives cache keys only; "standard" is
@@ -65,13 +74,13 @@ var languages = [...]language{
 	{name: "swedish", codes: "sv swe", stem: swedish.Stem, stops: stopSwedish},
 	{name: "tamil", codes: "ta tam", stem: tamil.Stem, stops: stopTamil},
 	{name: "turkish", codes: "tr tur", stem: turkish.Stem, stops: stopTurkish, turkish: true},
-	{name: "vietnamese", codes: "vi vie", stops: stopVietnamese, keepAccents: true},
+	{name: "vietnamese", codes: "vi vie", stops: stopVietnamese, keepAccents: true, couples: true},
 }
 
 func (l *language) analyzer(id, version uint8) *Analyzer {
 	a := &Analyzer{
 		name: l.name, id: id, kind: l.kind, version: version, stem: l.stem,
-		possessive: l.possessive, turkish: l.turkish, keepAccents: l.keepAccents,
+		possessive: l.possessive, turkish: l.turkish, keepAccents: l.keepAccents, couples: l.couples && version >= version3,
 	}
 	if l.stops != "" {
 		a.stops = make(map[string]struct{})

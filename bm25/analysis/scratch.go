@@ -29,6 +29,7 @@ type Scratch struct {
 	emit    func(*Token)
 	tok     Token
 	pos     uint32
+	last    lastWord
 	limit   int // where the next run of n-grams starts, when past the scan
 	content int // tokens that are not stop words, in modeCount
 
@@ -51,6 +52,7 @@ type Scratch struct {
 // run emits the tokens of text for one mode.
 func (s *Scratch) run(a *Analyzer, m mode, text string, emit func(*Token)) {
 	s.a, s.mode, s.emit, s.pos, s.limit, s.content = a, m, emit, 0, 0, 0
+	s.last.end = -1
 	if a.kind == kindKeyword {
 		s.keyword(text)
 	} else {
@@ -64,10 +66,7 @@ func (s *Scratch) run(a *Analyzer, m mode, text string, emit func(*Token)) {
 
 // put hands one term over. It does not move the position.
 func (s *Scratch) put(term []byte, start, end int, stop bool) {
-	if len(term) > maxTerm {
-		term = cutTerm(term)
-	}
-	if len(term) == 0 {
+	if term = cutTerm(term); len(term) == 0 {
 		return
 	}
 	switch s.mode {
@@ -85,9 +84,33 @@ func (s *Scratch) put(term []byte, start, end int, stop bool) {
 	s.emit(&s.tok)
 }
 
+// A lastWord is a word that the next one may make a couple with.
+type lastWord struct {
+	term       []byte
+	start, end int // end is -1 for none
+	pos        uint32
+	stop       bool
+}
+
+// couple emits the word before and this one, where only a space is between them
+// and not both are stop words, as one term at the place of the former.
+func (s *Scratch) couple(text string, term []byte, start, end int, stop bool) {
+	l := &s.last
+	if l.end >= 0 && l.end+1 == start && text[l.end] == ' ' && l.pos+1 == s.pos && !(l.stop && stop) && (s.mode == modeIndex || s.mode == modeQuery) {
+		l.term = append(append(l.term, ' '), term...)
+		s.tok = Token{Term: cutTerm(l.term), Position: l.pos, Start: l.start, End: end, Couple: true}
+		s.emit(&s.tok)
+	}
+	l.term = append(l.term[:0], term...)
+	l.start, l.end, l.pos, l.stop = start, end, s.pos, stop
+}
+
 // cutTerm shortens a term to maxTerm bytes without cutting a character.
 func cutTerm(term []byte) []byte {
 	n := maxTerm
+	if len(term) <= n {
+		return term
+	}
 	for n > 0 && !utf8.RuneStart(term[n]) {
 		n--
 	}

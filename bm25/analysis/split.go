@@ -48,6 +48,9 @@ func (s *Scratch) word(text string, start, end int, sh shape) {
 // single emits text[start:end] as one term.
 func (s *Scratch) single(text string, start, end int) {
 	term, stop := s.term(text[start:end])
+	if s.a.couples {
+		s.couple(text, term, start, end, stop)
+	}
 	s.put(term, start, end, stop)
 	if len(term) > 0 {
 		s.pos++
@@ -191,6 +194,7 @@ func (s *Scratch) split(text string, start, end int) {
 
 // whole emits s.joined at the current position.
 func (s *Scratch) whole(start, end int) {
+	s.last.end = -1
 	if len(s.joined) == 0 {
 		return
 	}

@@ -46,3 +46,122 @@ eight:
 	JNZ        eight
 	VZEROUPPER
 	RET
+
+DATA unpacked<>+0(SB)/4, $0x00000000
+DATA unpacked<>+4(SB)/4, $0x00000004
+DATA unpacked<>+8(SB)/4, $0x00000001
+DATA unpacked<>+12(SB)/4, $0x00000005
+DATA unpacked<>+16(SB)/4, $0x00000002
+DATA unpacked<>+20(SB)/4, $0x00000006
+DATA unpacked<>+24(SB)/4, $0x00000003
+DATA unpacked<>+28(SB)/4, $0x00000007
+GLOBL unpacked<>(SB), RODATA|NOPTR, $32
+
+// func collectAVX2(docs *uint32, scores *uint32, acc *uint32, set *uint64, keep *uint64, words int, least uint32, from uint32) int
+// Requires: AVX, AVX2, POPCNT
+TEXT ·collectAVX2(SB), NOSPLIT, $0-64
+	MOVQ         docs+0(FP), AX
+	MOVQ         scores+8(FP), CX
+	MOVQ         acc+16(FP), DX
+	MOVQ         set+24(FP), BX
+	MOVQ         keep+32(FP), SI
+	MOVQ         words+40(FP), DI
+	MOVL         least+48(FP), R8
+	MOVL         from+52(FP), R9
+	XORQ         R10, R10
+	VMOVD        R8, X0
+	VPBROADCASTD X0, Y0
+	VPXOR        Y1, Y1, Y1
+	VMOVDQU      unpacked<>+0(SB), Y2
+
+word:
+	MOVQ      (BX), R11
+	TESTQ     R11, R11
+	JZ        next
+	MOVQ      $0x00000000, (BX)
+	MOVQ      (SI), R12
+	POPCNTQ   R11, R13
+	CMPQ      R13, $0x04
+	JBE       sparse
+	ANDQ      R12, R11
+	VPMAXUD   (DX), Y0, Y3
+	VPCMPEQD  (DX), Y3, Y3
+	VPMAXUD   32(DX), Y0, Y4
+	VPCMPEQD  32(DX), Y4, Y4
+	VPMAXUD   64(DX), Y0, Y5
+	VPCMPEQD  64(DX), Y5, Y5
+	VPMAXUD   96(DX), Y0, Y6
+	VPCMPEQD  96(DX), Y6, Y6
+	VPACKSSDW Y4, Y3, Y3
+	VPACKSSDW Y6, Y5, Y5
+	VPACKSSWB Y5, Y3, Y3
+	VPERMD    Y3, Y2, Y3
+	VPMOVMSKB Y3, R13
+	VPMAXUD   128(DX), Y0, Y3
+	VPCMPEQD  128(DX), Y3, Y3
+	VPMAXUD   160(DX), Y0, Y4
+	VPCMPEQD  160(DX), Y4, Y4
+	VPMAXUD   192(DX), Y0, Y5
+	VPCMPEQD  192(DX), Y5, Y5
+	VPMAXUD   224(DX), Y0, Y6
+	VPCMPEQD  224(DX), Y6, Y6
+	VPACKSSDW Y4, Y3, Y3
+	VPACKSSDW Y6, Y5, Y5
+	VPACKSSWB Y5, Y3, Y3
+	VPERMD    Y3, Y2, Y3
+	VPMOVMSKB Y3, R12
+	SHLQ      $0x20, R12
+	ORQ       R12, R13
+	ANDQ      R13, R11
+	JZ        clear
+
+dense:
+	BSFQ R11, R14
+	MOVL (DX)(R14*4), R15
+	LEAL (R9)(R14*1), R13
+	MOVL R15, (CX)(R10*4)
+	MOVL R13, (AX)(R10*4)
+	INCQ R10
+	LEAQ -1(R11), R12
+	ANDQ R12, R11
+	JNZ  dense
+
+clear:
+	VMOVDQU Y1, (DX)
+	VMOVDQU Y1, 32(DX)
+	VMOVDQU Y1, 64(DX)
+	VMOVDQU Y1, 96(DX)
+	VMOVDQU Y1, 128(DX)
+	VMOVDQU Y1, 160(DX)
+	VMOVDQU Y1, 192(DX)
+	VMOVDQU Y1, 224(DX)
+
+next:
+	ADDQ $0x08, BX
+	ADDQ $0x08, SI
+	ADDQ $0x00000100, DX
+	ADDL $0x40, R9
+	DECQ DI
+	JNZ  word
+	VZEROUPPER
+	MOVQ R10, ret+56(FP)
+	RET
+
+sparse:
+	BSFQ  R11, R14
+	MOVL  (DX)(R14*4), R15
+	MOVL  $0x00000000, (DX)(R14*4)
+	LEAL  (R9)(R14*1), R13
+	MOVL  R15, (CX)(R10*4)
+	MOVL  R13, (AX)(R10*4)
+	XORQ  R13, R13
+	CMPL  R15, R8
+	SETCC R13
+	BTQ   R14, R12
+	SBBQ  R15, R15
+	ANDQ  R15, R13
+	ADDQ  R13, R10
+	LEAQ  -1(R11), R13
+	ANDQ  R13, R11
+	JNZ   sparse
+	JMP   next

@@ -8,4 +8,5 @@ func TestGoAlone(t *testing.T) {
 	defer func(b bool) { useAVX2 = b }(useAVX2)
 	useAVX2 = false
 	TestBatchEqualsOf(t)
+	TestCollect(t)
 }

@@ -8,10 +8,13 @@
 // keep it monotone, so the contribution of an impact is a true bound.
 //
 // Of is the definition. Batch gives the same numbers, on amd64 with AVX2 eight
-// at a time. All functions are pure.
+// at a time. Collect empties a window of sums, with AVX2 64 docs at a time where
+// they lie dense. Nothing is shared between calls.
 package score
 
 //go:generate sh -c "cd _asm && go run . -out ../kernel_amd64.s -stubs ../stub_amd64.go -pkg score"
+
+import "math/bits"
 
 // Scale is the number of units in a score of 1.
 const Scale = 1 << 20
@@ -30,6 +33,43 @@ func Of(w float32, freq uint32, inv float32) uint32 {
 // Full bounds the contributions of every freq and norm.
 func Full(w float32) uint32 {
 	return max((uint32(w*(2*Scale))+1)>>1, 1)
+}
+
+// Collect empties a window of docs, the first of which is from: acc holds the sum
+// of every doc, 0 for those without, and set a bit for each with one. The docs
+// whose sum is at least least and whose bit is set in keep are written to docs
+// and scores, in order, and their number is returned; acc and set are cleared.
+// keep has as many words as set, docs, scores and acc 64 times as many elements.
+func Collect(docs, scores, acc []uint32, set, keep []uint64, least, from uint32) int {
+	if len(set) == 0 {
+		return 0
+	}
+	size := 64 * len(set)
+	docs, scores, acc, keep = docs[:size], scores[:size], acc[:size], keep[:len(set)]
+	if n, ok := kernelCollect(docs, scores, acc, set, keep, least, from); ok {
+		return n
+	}
+	n := 0
+	for i, w := range set {
+		set[i] = 0
+		sums := acc[i*64 : i*64+64 : i*64+64]
+		for refused := w &^ keep[i]; refused != 0; refused &= refused - 1 {
+			sums[bits.TrailingZeros64(refused)&63] = 0
+		}
+		w &= keep[i]
+		// Written first and kept by the count: no branch to mispredict.
+		for w != 0 {
+			b := bits.TrailingZeros64(w)
+			w &= w - 1
+			sum := sums[b&63]
+			sums[b&63] = 0
+			docs[n], scores[n] = from+uint32(i*64+b), sum
+			if sum >= least {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // Batch writes the contributions of len(out) docs to out, given the freq and

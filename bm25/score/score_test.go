@@ -3,6 +3,7 @@ package score
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -33,6 +34,45 @@ func TestBatchEqualsOf(t *testing.T) {
 			if want := Of(w, freqs[i], inv[i]); out[i] != want {
 				t.Fatalf("%d of %d: w %v, freq %d, inv %v: %d, want %d", i, n, w, freqs[i], inv[i], out[i], want)
 			}
+		}
+	}
+}
+
+// Collect gives what a plain loop over the docs gives, and clears the window.
+func TestCollect(t *testing.T) {
+	rng := rand.New(rand.NewPCG(2, 2))
+	for round := range 600 {
+		words := rng.IntN(40)
+		n := 64 * words
+		acc, set, keep := make([]uint32, n), make([]uint64, words), make([]uint64, words)
+		density, top := rng.Float64(), uint32(1)<<rng.IntN(32)
+		if round%2 == 0 {
+			density /= 30
+		}
+		least, from := rng.Uint32N(top), rng.Uint32N(1<<31)
+		var docs, scores []uint32
+		for d := range n {
+			if keep[d/64] |= 1 << (d % 64); rng.IntN(4) == 0 && round%3 > 0 {
+				keep[d/64] &^= 1 << (d % 64)
+			}
+			if rng.Float64() > density {
+				continue
+			}
+			set[d/64] |= 1 << (d % 64)
+			if acc[d] = 1 + rng.Uint32N(top); rng.IntN(9) == 0 {
+				acc[d] = max(least, 1)
+			}
+			if acc[d] >= least && keep[d/64]>>(d%64)&1 != 0 {
+				docs, scores = append(docs, from+uint32(d)), append(scores, acc[d])
+			}
+		}
+		gotDocs, gotScores := make([]uint32, n), make([]uint32, n)
+		k := Collect(gotDocs, gotScores, acc, set, keep, least, from)
+		if !slices.Equal(gotDocs[:k], docs) || !slices.Equal(gotScores[:k], scores) {
+			t.Fatalf("round %d: %d docs of %d words, want %d", round, k, words, len(docs))
+		}
+		if slices.Max(append(acc, 0)) > 0 || slices.Max(append(set, 0)) > 0 {
+			t.Fatalf("round %d: the window is not empty", round)
 		}
 	}
 }

@@ -8,3 +8,8 @@ package score
 //
 //go:noescape
 func batchAVX2(out *uint32, freqs *uint32, inv *float32, n int, w float32)
+
+// collectAVX2 is Collect of at least one word.
+//
+//go:noescape
+func collectAVX2(docs *uint32, scores *uint32, acc *uint32, set *uint64, keep *uint64, words int, least uint32, from uint32) int

@@ -84,24 +84,9 @@ func (m Metric) Validate(v []float32, dim int) error {
 	return nil
 }
 
-// Norm is the Euclidean length of v. It sums in float64, in four lanes: no
-// finite float32 vector overflows it, and it is the same on every CPU (the
-// conversions forbid the compiler to fuse).
-func Norm(v []float32) float64 {
-	var s0, s1, s2, s3 float64
-	for len(v) >= 4 {
-		a, b, c, d := float64(v[0]), float64(v[1]), float64(v[2]), float64(v[3])
-		s0 += float64(a * a)
-		s1 += float64(b * b)
-		s2 += float64(c * c)
-		s3 += float64(d * d)
-		v = v[4:]
-	}
-	for _, x := range v {
-		s0 += float64(float64(x) * float64(x))
-	}
-	return math.Sqrt((s0 + s1) + (s2 + s3))
-}
+// Norm is the Euclidean length of v: finite for any finite vector, and the same
+// on every CPU.
+func Norm(v []float32) float64 { return math.Sqrt(simd.SumSquares(v)) }
 
 // Prepare writes into dst[:len(v)] the form of v that is stored and that
 // Distance and Rescore compare: unit length under Cosine, v itself otherwise.
@@ -117,9 +102,7 @@ func (m Metric) Prepare(dst, v []float32) {
 		clear(dst)
 		return
 	}
-	for i, x := range v {
-		dst[i] = float32(float64(x) / n)
-	}
+	simd.Divide(dst, v, n)
 }
 
 // Distance is the exact distance of two prepared vectors of equal length

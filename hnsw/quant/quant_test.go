@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quarrysearch/quarry/internal/simd"
 	"github.com/quarrysearch/quarry/storage"
 )
 
@@ -99,7 +100,7 @@ func TestEncodeError(t *testing.T) {
 			if m != Cosine {
 				length = norm
 			}
-			largest := float64(maxAbs(v)) / norm * length
+			largest := float64(simd.MaxMagnitude(v)) / norm * length
 			var sum float64
 			for i, x := range decode(&c, row) {
 				sum += x * x
@@ -508,6 +509,6 @@ func BenchmarkValidate(b *testing.B) {
 func BenchmarkMaxAbs(b *testing.B) {
 	v := random(rand.New(rand.NewPCG(seed, 31)), 784)
 	for b.Loop() {
-		maxAbs(v)
+		simd.MaxMagnitude(v)
 	}
 }

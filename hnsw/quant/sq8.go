@@ -59,7 +59,7 @@ func (c *SQ8) Encode(dst []byte, v []float32) {
 		dst[i] = zeroCode
 	}
 	var scale, norm float32
-	if squares := quantize(dst, v, maxAbs(v)); squares > 0 {
+	if squares := quantize(dst, v, simd.MaxMagnitude(v)); squares > 0 {
 		length := 1.0
 		if c.metric != Cosine {
 			length = min(Norm(v), MaxNorm)
@@ -74,24 +74,6 @@ func (c *SQ8) Encode(dst []byte, v []float32) {
 	binary.LittleEndian.PutUint32(meta[4:], math.Float32bits(norm))
 }
 
-// maxAbs is the largest magnitude in v; +Inf or NaN when v holds one. Without
-// the sign, the bits of floats are in the order of their magnitudes, NaN last.
-func maxAbs(v []float32) float32 {
-	const magnitude = 1<<31 - 1
-	var m0, m1, m2, m3 uint32 // one maximum would wait for itself
-	for len(v) >= 4 {
-		m0 = max(m0, math.Float32bits(v[0])&magnitude)
-		m1 = max(m1, math.Float32bits(v[1])&magnitude)
-		m2 = max(m2, math.Float32bits(v[2])&magnitude)
-		m3 = max(m3, math.Float32bits(v[3])&magnitude)
-		v = v[4:]
-	}
-	for _, x := range v {
-		m0 = max(m0, math.Float32bits(x)&magnitude)
-	}
-	return math.Float32frombits(max(m0, m1, m2, m3))
-}
-
 // quantize writes the biased codes of v, whose largest magnitude is m, and
 // returns the sum of the squared codes: 0 when v is zero or not finite.
 func quantize(dst []byte, v []float32, m float32) (squares int32) {
@@ -102,14 +84,7 @@ func quantize(dst []byte, v []float32, m float32) (squares int32) {
 		}
 		return 0
 	}
-	inv := maxCode / float64(m) // float64: 127/m overflows float32 for tiny m
-	for i, x := range v {
-		y := float32(float64(x)*inv) + roundBias
-		code := int32(math.Float32bits(y)) - int32(math.Float32bits(roundBias))
-		squares += code * code
-		dst[i] = byte(code + zeroCode)
-	}
-	return squares
+	return simd.Codes(dst, v, maxCode/float64(m)) // float64: 127/m overflows float32 for tiny m
 }
 
 // rowMeta reads the end of a row.

@@ -110,6 +110,42 @@ func (c Compiled) MatchesAll() bool {
 	return c.root == nil || c.root.kind == nodeAnd && len(c.root.kids) == 0
 }
 
+// AppendKey appends a text that filters with different matches never share, and
+// those that compile to the same form do.
+func (c Compiled) AppendKey(dst []byte) []byte {
+	if c.root == nil {
+		return dst
+	}
+	return c.root.appendKey(dst)
+}
+
+func (n *node) appendKey(dst []byte) []byte {
+	dst = append(dst, byte(n.kind), byte(n.typ))
+	dst = storage.AppendUvarint(dst, uint64(len(n.field)))
+	dst = append(dst, n.field...)
+	dst = storage.AppendUvarint(dst, uint64(len(n.nums)))
+	for _, s := range n.nums {
+		dst = storage.AppendU64(storage.AppendU64(dst, uint64(s.lo)), uint64(s.hi))
+	}
+	dst = storage.AppendUvarint(dst, uint64(len(n.strs)))
+	for _, s := range n.strs {
+		for _, end := range [2]string{s.lo, s.hi} {
+			dst = storage.AppendUvarint(dst, uint64(len(end)))
+			dst = append(dst, end...)
+		}
+		end := byte(0)
+		if s.noEnd {
+			end = 1
+		}
+		dst = append(dst, end)
+	}
+	dst = storage.AppendUvarint(dst, uint64(len(n.kids)))
+	for i := range n.kids {
+		dst = n.kids[i].appendKey(dst)
+	}
+	return dst
+}
+
 func compileNode(n *node, f *Filter, schema Schema) error {
 	if f.err != nil {
 		return f.err

@@ -1,6 +1,7 @@
 package filter
 
 import (
+	"context"
 	"math/rand/v2"
 	"testing"
 
@@ -45,7 +46,7 @@ func TestEvalLarge(t *testing.T) {
 	const docs = 66600
 	rows := largeRows(docs, 1)
 	seg := segment(t, rows)
-	if err := seg.Verify(); err != nil {
+	if err := seg.Verify(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	live := roaring.New()
@@ -134,7 +135,7 @@ func TestEvalResultIsFresh(t *testing.T) {
 	if !live.Equals(before) {
 		t.Error("live was changed")
 	}
-	if err := seg.Verify(); err != nil {
+	if err := seg.Verify(context.Background()); err != nil {
 		t.Error(err)
 	}
 }

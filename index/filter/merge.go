@@ -3,6 +3,7 @@ package filter
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"math"
@@ -352,17 +353,17 @@ func (f *field) column() (*column, error) {
 // Verify recomputes every byte of every field from its values and its column
 // and compares. It finds every index that disagrees with the column, which no
 // checksum can; a value that was changed into another sound one is left to the
-// container's checksums. Memory as for a merge.
-func (s *Segment) Verify() error {
+// container's checksums. Memory as for a merge. ctx ends it.
+func (s *Segment) Verify(ctx context.Context) error {
 	for _, f := range s.fields {
-		if err := f.verify(); err != nil {
+		if err := f.verify(ctx); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (f *field) verify() error {
+func (f *field) verify(ctx context.Context) error {
 	col, err := f.column()
 	if err != nil {
 		return err
@@ -370,9 +371,9 @@ func (f *field) verify() error {
 	if err := f.verifyColumn(col); err != nil {
 		return err
 	}
-	w := newFieldWriter(&comparer{f: f}, f.typ, f.docs)
+	w := newFieldWriter(&comparer{ctx: ctx, f: f}, f.typ, f.docs)
 	defer w.release()
-	if err := f.verifyValues(w); err != nil {
+	if err := f.verifyValues(ctx, w); err != nil {
 		return err
 	}
 	if err := w.finish(col); err != nil {
@@ -412,10 +413,13 @@ func (f *field) verifyColumn(col *column) error {
 }
 
 // verifyValues gives the values to the writer, checking each and their order.
-func (f *field) verifyValues(w *fieldWriter) error {
+func (f *field) verifyValues(ctx context.Context, w *fieldWriter) error {
 	cur := f.dict.cursor()
 	last := ""
 	for ord := range f.values {
+		if ord%1024 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
 		if !f.typ.isText() {
 			key := f.nums[ord]
 			if ord > 0 && key <= f.nums[ord-1] || !validKey(f.typ, key) {
@@ -452,11 +456,15 @@ func validKey(t Type, key int64) bool {
 // A comparer is a writer that fails at the first byte that differs from the
 // section.
 type comparer struct {
+	ctx context.Context
 	f   *field
 	off int
 }
 
 func (c *comparer) Write(b []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
 	have := c.f.data[min(c.off, len(c.f.data)):]
 	for i := range b {
 		if i >= len(have) || have[i] != b[i] {

@@ -3,6 +3,7 @@
 package filter
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -36,7 +37,7 @@ func TestB16ReadOnlyMap(t *testing.T) {
 		return b, ok
 	}
 	exerciseB16(t, open, 70000)
-	if err := must(Open(open, 70000))(t).Verify(); err != nil {
+	if err := must(Open(open, 70000))(t).Verify(context.Background()); err != nil {
 		t.Error(err)
 	}
 	out := sections{}

@@ -2,6 +2,7 @@ package filter
 
 import (
 	"bytes"
+	"context"
 	"encoding/hex"
 	"errors"
 	"flag"
@@ -137,7 +138,7 @@ func TestSegmentValue(t *testing.T) {
 		schema := genSchema().Draw(r, "schema")
 		rows := genRows(r, schema, 20)
 		seg := segment(r, rows)
-		if err := seg.Verify(); err != nil {
+		if err := seg.Verify(context.Background()); err != nil {
 			r.Fatalf("verify: %v", err)
 		}
 		for doc, row := range rows {
@@ -228,7 +229,7 @@ func TestFlippedBits(t *testing.T) {
 				if bit%5 == 0 { // all bits of a byte in turn
 					exercise(t, seg)
 				}
-				err = seg.Verify()
+				err = seg.Verify(context.Background())
 			}
 			// Only the text of names and keywords can change into another that is sound.
 			if err == nil && build(t, readBack(t, seg)).equal(bad) {
@@ -304,7 +305,7 @@ func exercise(t fataler, seg *Segment) {
 		}
 	}
 	check(Merge(sections{}.create, []MergeInput{{seg, identity(int(seg.Docs()))}}, seg.Docs()))
-	check(seg.Verify())
+	check(seg.Verify(context.Background()))
 }
 
 // FuzzOpen changes one section of a sound segment, by a patch that is xored
@@ -404,7 +405,7 @@ func TestUnaligned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := seg.Verify(); err != nil {
+	if err := seg.Verify(context.Background()); err != nil {
 		t.Error(err)
 	}
 	aligned := must(Open(s.open, 500))(t)

@@ -13,6 +13,7 @@ type word struct {
 	start, end int
 	terms      [][]byte // a field, in the order of the fields; nil: none
 	positions  []uint32
+	boost      float64    // 0: 1
 	query      bm25.Query // of a fuzzy word
 }
 
@@ -60,10 +61,18 @@ func (b *builder) analyze(fields []Field, text string, phrase bool) []word {
 			}
 			words[at].terms[i] = slices.Clone(tok.Term)
 			words[at].positions[i] = tok.Position
+			if tok.Couple {
+				words[at].boost = coupleBoost
+			}
 		})
 	}
 	return words
 }
+
+// coupleBoost is the weight of two words as one term beside each of them. XQuAD
+// vi, MRR@10: .9477 without such terms, .9547 with a weight of 0.35, .9544 with
+// 0.5, .9522 with 0.7, .9491 with 1.
+const coupleBoost = 0.5
 
 func boosts(fields []Field) []bm25.FieldBoost {
 	out := make([]bm25.FieldBoost, len(fields))
@@ -76,7 +85,7 @@ func boosts(fields []Field) []bm25.FieldBoost {
 func bm25Words(words []word) []bm25.Word {
 	out := make([]bm25.Word, len(words))
 	for i := range words {
-		out[i].Terms = words[i].terms
+		out[i].Terms, out[i].Boost = words[i].terms, words[i].boost
 	}
 	return out
 }

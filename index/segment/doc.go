@@ -1,7 +1,7 @@
 // Package segment is one segment of an index with all its parts: the ids of
 // its documents, the documents as stored, and for each field the postings
-// (package bm25), vectors (package hnsw) or filter index (package
-// index/filter). Write makes one from analyzed documents, Merge one from
+// (package bm25), vectors (package hnsw), sparse vectors (bm25/sparse) or filter
+// index (package index/filter). Write makes one from analyzed documents, Merge one from
 // several, Open gives the parts.
 //
 //	documents, sorted by id
@@ -10,6 +10,7 @@
 //	   │ metadata ─────► filter/…       columns and bitmaps
 //	   │ texts ─ tokens ► text/F/…      one dictionary with postings a field
 //	   │ vectors ──────► vector/F/…     codes, vectors, graph
+//	   │ sparse vectors ► sparse/F/…    weights by term
 //	   ▼
 //	storage.SegmentWriter: a file, or bytes in memory
 //

@@ -3,11 +3,14 @@ package segment
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/quarrysearch/quarry/bm25"
+	"github.com/quarrysearch/quarry/bm25/sparse"
 	"github.com/quarrysearch/quarry/hnsw"
 	"github.com/quarrysearch/quarry/index/filter"
 	"github.com/quarrysearch/quarry/storage"
@@ -34,8 +37,8 @@ func Merge(ctx context.Context, w *storage.SegmentWriter, sc *Schema, inputs []I
 	if err != nil {
 		return nil, 0, err
 	}
-	text, vectors := fieldsOf(inputs)
-	if err := writeSection(w.Section, metaSection, appendHead(nil, m.docs, text, vectors)); err != nil {
+	names := fieldsOf(inputs)
+	if err := writeSection(w.Section, metaSection, appendHead(nil, m.docs, names)); err != nil {
 		return nil, 0, err
 	}
 	if err := writeIDs(w.Section, int(m.docs), m.id); err != nil {
@@ -51,23 +54,33 @@ func Merge(ctx context.Context, w *storage.SegmentWriter, sc *Schema, inputs []I
 	if err := filter.Merge(sub(w.Section, filterPrefix), fi, m.docs); err != nil {
 		return nil, 0, err
 	}
-	for i, name := range text {
+	return m.maps, m.docs, m.fields(ctx, w, sc, names, o)
+}
+
+// fields merges the parts of each field.
+func (m *merger) fields(ctx context.Context, w *storage.SegmentWriter, sc *Schema, names fieldNames, o Options) error {
+	for i, name := range names.text {
 		if err := ctx.Err(); err != nil {
-			return nil, 0, err
+			return err
 		}
 		if err := m.text(w, name); err != nil {
-			return nil, 0, err
+			return err
 		}
 		if o.Progress != nil {
-			o.Progress("merge text", i+1, len(text))
+			o.Progress("merge text", i+1, len(names.text))
 		}
 	}
-	for _, name := range vectors {
+	for _, name := range names.vectors {
 		if err := m.vectors(ctx, w, sc, name, o); err != nil {
-			return nil, 0, err
+			return err
 		}
 	}
-	return m.maps, m.docs, nil
+	for _, name := range names.sparse {
+		if err := m.sparse(w, name); err != nil {
+			return fmt.Errorf("sparse field %q: %w", name, err)
+		}
+	}
+	return nil
 }
 
 // A merger holds the order of the docs of the new segment.
@@ -220,6 +233,16 @@ func (m *merger) text(w *storage.SegmentWriter, name string) error {
 	return bm25.Merge(sub(w.Section, textPrefix(name)), in, m.docs)
 }
 
+func (m *merger) sparse(w *storage.SegmentWriter, name string) error {
+	var in []sparse.MergeInput
+	for i, s := range m.inputs {
+		if f := s.Sparse[name]; f != nil {
+			in = append(in, sparse.MergeInput{Field: f, DocMap: m.maps[i]})
+		}
+	}
+	return sparse.Merge(sub(w.Section, sparsePrefix(name)), in, m.docs)
+}
+
 func (m *merger) vectors(ctx context.Context, w *storage.SegmentWriter, sc *Schema, name string, o Options) error {
 	var in []hnsw.MergeInput
 	for i, s := range m.inputs {
@@ -236,16 +259,15 @@ func (m *merger) vectors(ctx context.Context, w *storage.SegmentWriter, sc *Sche
 
 // fieldsOf returns the fields that any input has, sorted. A field of which
 // every doc is deleted stays, empty, until the next merge.
-func fieldsOf(inputs []Input) (text, vectors []string) {
+func fieldsOf(inputs []Input) (n fieldNames) {
 	for _, in := range inputs {
-		for name := range in.Text {
-			text = append(text, name)
-		}
-		for name := range in.Vectors {
-			vectors = append(vectors, name)
-		}
+		n.text = slices.AppendSeq(n.text, maps.Keys(in.Text))
+		n.vectors = slices.AppendSeq(n.vectors, maps.Keys(in.Vectors))
+		n.sparse = slices.AppendSeq(n.sparse, maps.Keys(in.Sparse))
 	}
-	slices.Sort(text)
-	slices.Sort(vectors)
-	return slices.Compact(text), slices.Compact(vectors)
+	for _, list := range []*[]string{&n.text, &n.vectors, &n.sparse} {
+		slices.Sort(*list)
+		*list = slices.Compact(*list)
+	}
+	return n
 }

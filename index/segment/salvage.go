@@ -67,22 +67,17 @@ type salvagedField struct {
 func (s *salvager) open(file *storage.Segment, damage storage.Damage, sc *Schema) error {
 	s.damage = damage
 	head, _ := file.Section(metaSection)
-	d := storage.NewDecoder(metaSection, 0, head)
-	if v := d.U32(); d.Err() == nil && v != version {
-		return &storage.VersionError{File: file.Name(), Have: v, Min: version, Max: version}
-	}
-	s.docs = d.U32()
-	texts, vectors := readNames(d), readNames(d)
-	if d.End(); d.Err() != nil {
-		return d.Err()
+	var names fieldNames
+	var err error
+	if s.docs, names, err = readHead(file.Name(), head); err != nil {
+		return err
 	}
 	for _, name := range []string{metaSection, "ids/head", storedPrefix + "index"} {
 		if damage.Touches(name, 0, 1<<62) {
 			return storage.Corruptf(name, 0, "section is damaged")
 		}
 	}
-	s.texts = texts
-	var err error
+	s.texts = names.text
 	if s.ids, err = openIDs(file.Section, s.docs); err != nil {
 		return err
 	}
@@ -90,7 +85,7 @@ func (s *salvager) open(file *storage.Segment, damage storage.Damage, sc *Schema
 		return err
 	}
 	s.cursor = s.stored.Cursor()
-	for _, name := range vectors {
+	for _, name := range names.vectors {
 		f := salvagedField{name: name, prefix: vectorPrefix(name)}
 		if v := sc.Vectors[name]; v != nil && !damage.Touches(f.prefix+"meta", 0, 1<<62) && !damage.Touches(f.prefix+"ords", 0, 1<<62) {
 			f.dim = v.Options.Dim
@@ -128,7 +123,8 @@ func (s *salvager) read(out *Salvaged) error {
 	if err != nil {
 		return fmt.Errorf("stored document %d: %w", doc, err)
 	}
-	out.Content.Texts, out.Content.Metas, out.Content.Stored = stored.Texts, stored.Metas, slices.Clone(b)
+	out.Content.Texts, out.Content.Metas, out.Content.Sparse = stored.Texts, stored.Metas, stored.Sparse
+	out.Content.Stored = slices.Clone(b)
 	for i := range s.vectors {
 		f := &s.vectors[i]
 		if f.reader == nil {

@@ -12,6 +12,7 @@ import (
 type Schema struct {
 	Text    map[string]*TextField
 	Vectors map[string]*VectorField
+	Sparse  map[string]bool // names of the fields of sparse vectors
 	Meta    map[string]filter.Type
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/quarrysearch/quarry/bm25"
+	"github.com/quarrysearch/quarry/bm25/sparse"
 	"github.com/quarrysearch/quarry/hnsw"
 	"github.com/quarrysearch/quarry/index/filter"
 	"github.com/quarrysearch/quarry/storage"
@@ -23,6 +24,7 @@ type Segment struct {
 	Stored  *storage.Docs
 	Text    map[string]*bm25.Field
 	Vectors map[string]*hnsw.Field
+	Sparse  map[string]*sparse.Field
 	Filter  *filter.Segment
 	File    *storage.Segment
 }
@@ -43,24 +45,21 @@ func Open(file *storage.Segment, sc *Schema) (*Segment, error) {
 }
 
 func open(file *storage.Segment, sc *Schema) (*Segment, error) {
-	s := &Segment{File: file, Text: make(map[string]*bm25.Field), Vectors: make(map[string]*hnsw.Field)}
+	s := &Segment{
+		File: file, Text: make(map[string]*bm25.Field), Vectors: make(map[string]*hnsw.Field), Sparse: make(map[string]*sparse.Field),
+	}
 	head, ok := file.Section(metaSection)
 	if !ok {
 		return nil, storage.Corruptf(file.Name(), 0, "no section %q", metaSection)
 	}
-	d := storage.NewDecoder(metaSection, 0, head)
-	if v := d.U32(); d.Err() == nil && v != version {
-		return nil, &storage.VersionError{File: file.Name(), Have: v, Min: version, Max: version}
+	docs, names, err := readHead(file.Name(), head)
+	if err != nil {
+		return nil, err
 	}
-	s.Docs = d.U32()
-	text, vectors := readNames(d), readNames(d)
-	if d.End(); d.Err() != nil {
-		return nil, d.Err()
-	}
+	s.Docs = docs
 	if _, err := docCount(int(s.Docs)); err != nil {
 		return nil, storage.Corruptf(metaSection, 4, "%d docs", s.Docs)
 	}
-	var err error
 	if s.IDs, err = openIDs(file.Section, s.Docs); err != nil {
 		return nil, err
 	}
@@ -70,23 +69,55 @@ func open(file *storage.Segment, sc *Schema) (*Segment, error) {
 	if s.Filter, err = filter.Open(subSection(file.Section, filterPrefix), s.Docs); err != nil {
 		return nil, err
 	}
-	for _, name := range text {
+	return s, s.openFields(file, sc, names)
+}
+
+// openFields opens the parts of each field.
+func (s *Segment) openFields(file *storage.Segment, sc *Schema, names fieldNames) (err error) {
+	for _, name := range names.text {
 		if sc.Text[name] == nil {
-			return nil, storage.Corruptf(metaSection, 8, "text field %q is not in the schema", name)
+			return storage.Corruptf(metaSection, 8, "text field %q is not in the schema", name)
 		}
 		if s.Text[name], err = bm25.Open(subSection(file.Section, textPrefix(name)), s.Docs); err != nil {
-			return nil, fmt.Errorf("text field %q: %w", name, err)
+			return fmt.Errorf("text field %q: %w", name, err)
 		}
 	}
-	for _, name := range vectors {
+	for _, name := range names.vectors {
 		if sc.Vectors[name] == nil {
-			return nil, storage.Corruptf(metaSection, 8, "vector field %q is not in the schema", name)
+			return storage.Corruptf(metaSection, 8, "vector field %q is not in the schema", name)
 		}
 		if s.Vectors[name], err = hnsw.Open(subSection(file.Section, vectorPrefix(name)), s.Docs); err != nil {
-			return nil, fmt.Errorf("vector field %q: %w", name, err)
+			return fmt.Errorf("vector field %q: %w", name, err)
 		}
 	}
-	return s, nil
+	for _, name := range names.sparse {
+		if !sc.Sparse[name] {
+			return storage.Corruptf(metaSection, 8, "sparse field %q is not in the schema", name)
+		}
+		if s.Sparse[name], err = sparse.Open(subSection(file.Section, sparsePrefix(name)), s.Docs); err != nil {
+			return fmt.Errorf("sparse field %q: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// fieldNames are the fields a segment has, each list strictly ascending.
+type fieldNames struct{ text, vectors, sparse []string }
+
+// readHead reads what writeHead wrote.
+func readHead(file string, head []byte) (docs uint32, names fieldNames, err error) {
+	d := storage.NewDecoder(metaSection, 0, head)
+	v := d.U32()
+	if d.Err() == nil && (v < 1 || v > Version) {
+		return 0, names, &storage.VersionError{File: file, Have: v, Min: 1, Max: Version}
+	}
+	docs = d.U32()
+	names.text, names.vectors = readNames(d), readNames(d)
+	if v > 1 {
+		names.sparse = readNames(d)
+	}
+	d.End()
+	return docs, names, d.Err()
 }
 
 func readNames(d *storage.Decoder) []string {
@@ -106,6 +137,11 @@ func readNames(d *storage.Decoder) []string {
 // merge makes it new.
 func (s *Segment) Old() bool {
 	for _, f := range s.Vectors {
+		if f.Old() {
+			return true
+		}
+	}
+	for _, f := range s.Text {
 		if f.Old() {
 			return true
 		}
@@ -151,7 +187,7 @@ func (s *Segment) verify(ctx context.Context) error {
 		}
 	}
 	for name, f := range s.Text {
-		if err := f.Verify(); err != nil {
+		if err := f.Verify(ctx); err != nil {
 			return fmt.Errorf("text field %q: %w", name, err)
 		}
 	}
@@ -160,7 +196,12 @@ func (s *Segment) verify(ctx context.Context) error {
 			return fmt.Errorf("vector field %q: %w", name, err)
 		}
 	}
-	return s.Filter.Verify()
+	for name, f := range s.Sparse {
+		if err := f.Verify(); err != nil {
+			return fmt.Errorf("sparse field %q: %w", name, err)
+		}
+	}
+	return s.Filter.Verify(ctx)
 }
 
 func hashName(field string) string {

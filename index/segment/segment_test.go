@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
+	"reflect"
 	"runtime"
 	"slices"
 	"sort"
@@ -17,6 +20,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/quarrysearch/quarry/bm25/analysis"
+	"github.com/quarrysearch/quarry/bm25/sparse"
 	"github.com/quarrysearch/quarry/hnsw"
 	"github.com/quarrysearch/quarry/hnsw/quant"
 	"github.com/quarrysearch/quarry/index/filter"
@@ -30,6 +34,7 @@ func testSchema(t testing.TB) *Schema {
 	s := &Schema{
 		Text:    map[string]*TextField{},
 		Vectors: map[string]*VectorField{},
+		Sparse:  map[string]bool{"s": true, "s/t": true},
 		Meta:    map[string]filter.Type{"n": filter.Int64, "tag": filter.Keyword},
 	}
 	for name, analyzer := range map[string]string{"title": "english", "a/b c": "standard", strings.Repeat("長", 40): "standard"} {
@@ -76,7 +81,16 @@ func randomDocs(t testing.TB, r *rand.Rand, sc *Schema, n int, prefix string) []
 			}
 			d.Metas = append(d.Metas, Meta{"n", v})
 		}
-		d.Stored = AppendStored(nil, d.Texts, d.Metas)
+		for _, name := range slices.Sorted(maps.Keys(sc.Sparse)) {
+			if r.IntN(3) > 0 {
+				v := sparse.Vector{}
+				for term := r.Uint32N(40); term < 200; term += 1 + r.Uint32N(90) {
+					v = append(v, sparse.Entry{Term: term, Weight: 0.01 + r.Float32()})
+				}
+				d.Sparse = append(d.Sparse, Sparse{name, v.Round()})
+			}
+		}
+		d.Stored = AppendStored(nil, d.Texts, d.Metas, d.Sparse)
 		docs[i] = d
 	}
 	return docs
@@ -134,7 +148,7 @@ func TestWriteOpenVerify(t *testing.T) {
 					t.Fatalf("stored %d: %v", i, err)
 				}
 				got, err := dd.DecodeStored("test", b, nil)
-				if err != nil || len(got.Metas) != len(d.Metas) {
+				if err != nil || len(got.Metas) != len(d.Metas) || !reflect.DeepEqual(got.Sparse, d.Sparse) {
 					t.Fatal(got, err)
 				}
 				for _, text := range got.Texts {
@@ -144,6 +158,26 @@ func TestWriteOpenVerify(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// A segment without sparse vectors is one that earlier releases read.
+func TestVersionIsTheLeast(t *testing.T) {
+	sc := testSchema(t)
+	docs := randomDocs(t, rand.New(rand.NewPCG(9, 9)), sc, 50, "id/")
+	version := func() uint32 {
+		head, _ := openBytes(t, sc, mustWrite(t, sc, docs, Options{})).File.Section("segment")
+		return binary.LittleEndian.Uint32(head)
+	}
+	if v := version(); v != 2 {
+		t.Errorf("with sparse vectors: version %d", v)
+	}
+	for i := range docs {
+		docs[i].Sparse = nil
+		docs[i].Stored = AppendStored(nil, docs[i].Texts, docs[i].Metas, nil)
+	}
+	if v := version(); v != 1 {
+		t.Errorf("without sparse vectors: version %d", v)
 	}
 }
 
@@ -381,7 +415,7 @@ func FuzzReadDoc(f *testing.F) {
 		// What was read is what would be written, up to the length of varints.
 		r := storage.NewDecoder("again", 0, AppendDoc(nil, &doc))
 		again := dd.ReadDoc(r)
-		if r.Err() != nil || again.ID != doc.ID || len(again.Texts) != len(doc.Texts) {
+		if r.Err() != nil || again.ID != doc.ID || len(again.Texts) != len(doc.Texts) || len(again.Sparse) != len(doc.Sparse) {
 			t.Fatalf("%+v\n%+v\n%v", doc, again, r.Err())
 		}
 	})

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/quarrysearch/quarry/bm25/sparse"
 	"github.com/quarrysearch/quarry/index/filter"
 	"github.com/quarrysearch/quarry/storage"
 )
@@ -21,19 +22,35 @@ type Meta struct {
 	Value filter.Value
 }
 
-// Stored is what a stored document holds, sorted by field.
-type Stored struct {
-	Texts []Text
-	Metas []Meta
+// A Sparse is the sparse vector of one field, never empty.
+type Sparse struct {
+	Field  string
+	Vector sparse.Vector
 }
 
-// AppendStored appends a stored document to b; both lists are sorted by field.
-func AppendStored(b []byte, texts []Text, metas []Meta) []byte {
+// Stored is what a stored document holds, sorted by field.
+type Stored struct {
+	Texts  []Text
+	Metas  []Meta
+	Sparse []Sparse
+}
+
+// AppendStored appends a stored document to b; the lists are sorted by field.
+// Without sparse vectors the bytes are those of a release that knew none.
+func AppendStored(b []byte, texts []Text, metas []Meta, vectors []Sparse) []byte {
 	b = appendTexts(b, texts, false)
 	b = storage.AppendUvarint(b, uint64(len(metas)))
 	for _, m := range metas {
 		b = storage.AppendBytes(b, m.Field)
 		b = filter.AppendValue(b, m.Value)
+	}
+	if len(vectors) == 0 {
+		return b
+	}
+	b = storage.AppendUvarint(b, uint64(len(vectors)))
+	for _, v := range vectors {
+		b = storage.AppendBytes(b, v.Field)
+		b = storage.AppendBytes(b, sparse.Append(nil, v.Vector))
 	}
 	return b
 }
@@ -96,6 +113,22 @@ func (d *DocDecoder) read(r *storage.Decoder, want func(string) bool) Stored {
 			return Stored{}
 		}
 	}
+	if r.Len() == 0 {
+		return s
+	}
+	for range r.Count(2) {
+		field, raw := d.name(r.Bytes()), r.Bytes()
+		if want != nil && !want(field) {
+			continue
+		}
+		in := storage.NewDecoder("sparse vector", 0, raw)
+		v := Sparse{field, sparse.Read(in)}
+		if in.End(); in.Err() != nil || len(v.Vector) == 0 {
+			r.Fail("sparse vector of field %q: empty, or %v", field, in.Err())
+			return Stored{}
+		}
+		s.Sparse = append(s.Sparse, v)
+	}
 	return s
 }
 
@@ -119,7 +152,8 @@ type Doc struct {
 	Texts   []Text // all text fields, those not stored included, sorted by field
 	Metas   []Meta // sorted by field
 	Vectors []Vector
-	Stored  []byte // by AppendStored
+	Sparse  []Sparse // sorted by field
+	Stored  []byte   // by AppendStored
 }
 
 // A Vector is the vector of one field.
@@ -152,7 +186,7 @@ func (d *DocDecoder) ReadDoc(r *storage.Decoder) Doc {
 	if in.End(); in.Err() != nil {
 		r.Fail("document %q: %v", doc.ID, in.Err())
 	}
-	doc.Texts, doc.Metas = s.Texts, s.Metas
+	doc.Texts, doc.Metas, doc.Sparse = s.Texts, s.Metas, s.Sparse
 	for range r.Count(2) {
 		doc.Texts = append(doc.Texts, Text{Field: d.name(r.Bytes()), Text: r.String(), NotStored: true})
 	}

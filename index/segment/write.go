@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"net/url"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/quarrysearch/quarry/bm25"
 	"github.com/quarrysearch/quarry/bm25/analysis"
+	"github.com/quarrysearch/quarry/bm25/sparse"
 	"github.com/quarrysearch/quarry/hnsw"
 	"github.com/quarrysearch/quarry/index/filter"
 	"github.com/quarrysearch/quarry/storage"
@@ -26,7 +28,13 @@ type creator = func(section string) (io.Writer, error)
 
 const (
 	metaSection = "segment"
-	version     = 1 // of the sections' layout
+
+	// Version is the newest version of the sections' layout. A segment has the
+	// least that can say what it holds.
+	//
+	//	1: first version
+	//	2: fields of sparse vectors
+	Version = 2
 )
 
 // Write writes the sections of a segment of docs, sorted by id without
@@ -41,11 +49,12 @@ func Write(ctx context.Context, w *storage.SegmentWriter, sc *Schema, docs []Doc
 		return err
 	}
 	text, vectors, metas := collect(sc, docs)
+	sparses := collectSparse(docs)
 	fb := filter.NewBuilder()
 	if err := buildParts(ctx, text, docs, fb, metas); err != nil {
 		return err
 	}
-	if err := writeHead(w.Section, n, text, vectors); err != nil {
+	if err := writeHead(w.Section, n, text, vectors, sparses); err != nil {
 		return err
 	}
 	at := func(i int) []byte { return unsafe.Slice(unsafe.StringData(docs[i].ID), len(docs[i].ID)) }
@@ -75,6 +84,11 @@ func Write(ctx context.Context, w *storage.SegmentWriter, sc *Schema, docs []Doc
 	for _, v := range vectors {
 		if err := v.build(ctx, w, docs, o); err != nil {
 			return err
+		}
+	}
+	for _, p := range sparses {
+		if err := sparse.Write(sub(w.Section, sparsePrefix(p.name)), p.docs, p.vectors); err != nil {
+			return fmt.Errorf("sparse field %q: %w", p.name, err)
 		}
 	}
 	return nil
@@ -143,6 +157,31 @@ func collect(sc *Schema, docs []Doc) ([]*textPart, []*vectorPart, int) {
 	}
 	slices.SortFunc(vs, func(a, b *vectorPart) int { return cmp.Compare(a.field.Name, b.field.Name) })
 	return ts, vs, metas
+}
+
+// A sparsePart is a field of sparse vectors of the segment being written.
+type sparsePart struct {
+	name    string
+	docs    []uint32
+	vectors []sparse.Vector
+}
+
+func collectSparse(docs []Doc) []*sparsePart {
+	parts := make(map[string]*sparsePart)
+	var out []*sparsePart
+	for i := range docs {
+		for _, v := range docs[i].Sparse {
+			p := parts[v.Field]
+			if p == nil {
+				p = &sparsePart{name: v.Field}
+				parts[v.Field] = p
+				out = append(out, p)
+			}
+			p.docs, p.vectors = append(p.docs, uint32(i)), append(p.vectors, v.Vector)
+		}
+	}
+	slices.SortFunc(out, func(a, b *sparsePart) int { return cmp.Compare(a.name, b.name) })
+	return out
 }
 
 // smallWrite is the number of docs below which goroutines cost more than they
@@ -227,21 +266,29 @@ func (v *vectorPart) build(ctx context.Context, w *storage.SegmentWriter, docs [
 }
 
 // writeHead writes the section that says what else the segment holds.
-func writeHead(create creator, docs uint32, text []*textPart, vectors []*vectorPart) error {
-	var tn, vn []string
+func writeHead(create creator, docs uint32, text []*textPart, vectors []*vectorPart, sparses []*sparsePart) error {
+	var n fieldNames
 	for _, t := range text {
-		tn = append(tn, t.field.Name)
+		n.text = append(n.text, t.field.Name)
 	}
 	for _, v := range vectors {
-		vn = append(vn, v.field.Name)
+		n.vectors = append(n.vectors, v.field.Name)
 	}
-	return writeSection(create, metaSection, appendHead(nil, docs, tn, vn))
+	for _, p := range sparses {
+		n.sparse = append(n.sparse, p.name)
+	}
+	return writeSection(create, metaSection, appendHead(nil, docs, n))
 }
 
-func appendHead(b []byte, docs uint32, text, vectors []string) []byte {
-	b = storage.AppendU32(b, version)
+func appendHead(b []byte, docs uint32, n fieldNames) []byte {
+	lists := [][]string{n.text, n.vectors, n.sparse}
+	v := uint32(Version)
+	if len(n.sparse) == 0 {
+		v, lists = 1, lists[:2]
+	}
+	b = storage.AppendU32(b, v)
 	b = storage.AppendU32(b, docs)
-	for _, names := range [2][]string{text, vectors} {
+	for _, names := range lists {
 		b = storage.AppendUvarint(b, uint64(len(names)))
 		for _, n := range names {
 			b = storage.AppendBytes(b, n)
@@ -259,6 +306,7 @@ const (
 
 func textPrefix(field string) string   { return "text/" + escape(field) + "/" }
 func vectorPrefix(field string) string { return "vector/" + escape(field) + "/" }
+func sparsePrefix(field string) string { return "sparse/" + escape(field) + "/" }
 
 // maxEscaped keeps section names within the container's 255 bytes.
 const maxEscaped = 160

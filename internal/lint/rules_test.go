@@ -33,13 +33,14 @@ var arrows = map[string][]string{
 	"bm25/analysis":       {"storage", "internal/invariants"},
 	"bm25/pattern":        {"storage"},
 	"bm25/score":          {},
+	"bm25/sparse":         {"storage", "internal/bitpack", "internal/invariants"},
 	"bm25":                {"bm25/pattern", "bm25/score", "storage", "internal/simd", "internal/bitpack", "internal/invariants"},
 	"hnsw/quant":          {"storage", "internal/simd", "internal/bitpack", "internal/invariants"},
 	"hnsw":                {"hnsw/quant", "storage", "internal/simd", "internal/hugepage", "internal/bitpack", "internal/invariants"},
 	"index/filter":        {"storage", "internal/invariants"},
 	"index/keyword":       {"bm25", "bm25/analysis", "bm25/pattern", "storage"},
 	"index/querystring":   {"index/keyword", "bm25"},
-	"index":               {"index/filter", "index/keyword", "index/querystring", "bm25", "bm25/pattern", "bm25/analysis", "hnsw", "hnsw/quant", "fusion", "storage", "internal/invariants"},
+	"index":               {"index/filter", "index/keyword", "index/querystring", "bm25", "bm25/pattern", "bm25/analysis", "bm25/sparse", "hnsw", "hnsw/quant", "fusion", "storage", "internal/invariants"},
 	"knowledge/parse":     {"storage", "internal/invariants"},
 	"knowledge/chunk":     {"storage", "bm25/analysis", "internal/invariants"},
 	"knowledge/embed":     {"storage", "internal/simd", "internal/invariants"},
@@ -51,20 +52,21 @@ var arrows = map[string][]string{
 	"knowledge/space":     {"knowledge", "knowledge/catalog", "knowledge/research", "knowledge/embed", "knowledge/rerank", "index", "index/filter", "fusion", "storage", "internal/invariants"},
 	"knowledge/workflow":  {"knowledge", "knowledge/aisearch", "knowledge/catalog", "knowledge/chat", "knowledge/chunk", "knowledge/embed", "knowledge/rerank", "knowledge/space", "index", "index/filter", "storage", "internal/invariants"},
 	"knowledge":           {"knowledge/parse", "knowledge/chunk", "knowledge/embed", "knowledge/rerank", "collection", "index", "index/filter", "bm25/analysis", "fusion", "storage", "internal/invariants"},
-	"collection":          {"index", "index/filter", "index/keyword", "bm25/analysis", "hnsw/quant", "storage"},
+	"collection":          {"index", "index/filter", "index/keyword", "bm25/analysis", "bm25/sparse", "hnsw/quant", "storage"},
 	"cluster/testcluster": {},
-	"cluster":             {"collection", "index", "index/filter", "index/keyword", "index/querystring", "bm25", "bm25/analysis", "hnsw/quant", "fusion", "storage"},
+	"cluster":             {"collection", "index", "index/filter", "index/keyword", "index/querystring", "bm25", "bm25/analysis", "bm25/sparse", "hnsw/quant", "fusion", "storage"},
 	"bench":               {"knowledge", "knowledge/aisearch", "knowledge/space", "index", "index/filter", "bm25", "bm25/analysis", "hnsw", "hnsw/quant", "fusion", "storage"},
-	"cmd":                 {"bench", "cluster", "collection", "knowledge", "knowledge/aisearch", "knowledge/catalog", "knowledge/chat", "knowledge/research", "knowledge/space", "knowledge/workflow", "knowledge/parse", "knowledge/chunk", "knowledge/embed", "knowledge/rerank", "index", "index/filter", "index/keyword", "bm25/analysis", "fusion", "storage", "internal/simd"},
+	"cmd":                 {"bench", "cluster", "collection", "knowledge", "knowledge/aisearch", "knowledge/catalog", "knowledge/chat", "knowledge/research", "knowledge/space", "knowledge/workflow", "knowledge/parse", "knowledge/chunk", "knowledge/embed", "knowledge/rerank", "index", "index/filter", "index/keyword", "bm25/analysis", "bm25/sparse", "fusion", "storage", "internal/simd"},
 }
 
 // testArrows are what tests may import besides.
 var testArrows = map[string][]string{
-	"bm25":              {"bm25/analysis"},                     // real tokens
-	"cluster":           {"cluster/testcluster"},               // nodes
-	"cmd":               {"cluster/testcluster"},               // nodes
-	"index/querystring": {"bm25/analysis"},                     // what is parsed can be built
-	"knowledge/space":   {"knowledge/chunk", "knowledge/chat"}, // chunks of one line, models that count
+	"bm25":               {"bm25/analysis"},                                // real tokens
+	"cluster":            {"cluster/testcluster"},                          // nodes
+	"knowledge/workflow": {"cluster", "cluster/testcluster", "collection"}, // the seed's workflow on a cluster
+	"cmd":                {"cluster/testcluster"},                          // nodes
+	"index/querystring":  {"bm25/analysis"},                                // what is parsed can be built
+	"knowledge/space":    {"knowledge/chunk", "knowledge/chat"},            // chunks of one line, models that count
 }
 
 // banned imports and why.

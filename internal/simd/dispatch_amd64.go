@@ -131,3 +131,33 @@ func unseen(links []uint32, marks []uint8, version uint8, codes []byte, stride i
 }
 
 func prefetch(p unsafe.Pointer) { prefetchAsm((*byte)(p)) }
+
+func sumSquares(v []float32, lanes *[4]float64) {
+	if !useAVX512 {
+		sumSquaresRef(v, lanes)
+		return
+	}
+	sumSquaresAVX512(&v[0], len(v), &lanes[0])
+}
+
+func maxMagnitude(v []float32) uint32 {
+	if !useAVX512 {
+		return maxMagnitudeRef(v)
+	}
+	return maxMagnitudeAVX512(&v[0], len(v))
+}
+
+func codes(dst []byte, v []float32, inv float64) int32 {
+	if !useAVX512 {
+		return codesRef(dst, v, inv)
+	}
+	return codesAVX512(&dst[0], &v[0], len(v), inv)
+}
+
+func divide(dst, v []float32, by float64) {
+	if !useAVX512 {
+		divideRef(dst, v, by)
+		return
+	}
+	divideAVX512(&dst[0], &v[0], len(v), by)
+}

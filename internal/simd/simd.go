@@ -1,6 +1,9 @@
 package simd
 
-import "unsafe"
+import (
+	"math"
+	"unsafe"
+)
 
 // Block is the granule of the integer kernels in bytes: rows and queries whose
 // length is a multiple of it run in assembly, others in the Go reference.
@@ -187,6 +190,58 @@ func L2F32Gather(q, base []float32, dim int, ids []uint32, out []float32) {
 	if len(ids) > 0 {
 		l2F32Gather(q, base, ids, out)
 	}
+}
+
+// SumSquares is Σ v[i]², summed in float64 in four lanes, component i in lane
+// i mod 4, the last len(v) mod 4 components in lane 0: ((l0+l1) + (l2+l3)). The
+// bits are the same at every level. No finite vector overflows it.
+func SumSquares(v []float32) float64 {
+	var lanes [4]float64
+	n := len(v) &^ (encodeStep - 1)
+	if n > 0 {
+		sumSquares(v[:n], &lanes)
+	}
+	sumSquaresRef(v[n:], &lanes)
+	return (lanes[0] + lanes[1]) + (lanes[2] + lanes[3])
+}
+
+// encodeStep is the number of components that the kernels of SumSquares,
+// MaxMagnitude, Codes and Divide take at a time; the rest is left to Go.
+const encodeStep = 16
+
+// MaxMagnitude is the largest |v[i]|, 0 of none; +Inf or NaN when v holds one.
+func MaxMagnitude(v []float32) float32 {
+	n := len(v) &^ (encodeStep - 1)
+	m := maxMagnitudeRef(v[n:])
+	if n > 0 {
+		m = max(m, maxMagnitude(v[:n]))
+	}
+	return math.Float32frombits(m)
+}
+
+// Codes writes the integer nearest to v[i]·inv, ties to even, plus 128, to
+// dst[i] and returns the sum of the squares of the integers: for |v[i]|·inv at
+// most 127 and no more than 65,536 components. The product is rounded to
+// float32 first. It panics when dst is shorter than v.
+func Codes(dst []byte, v []float32, inv float64) int32 {
+	dst = dst[:len(v)]
+	n := len(v) &^ (encodeStep - 1)
+	squares := codesRef(dst[n:], v[n:], inv)
+	if n > 0 {
+		squares += codes(dst[:n], v[:n], inv)
+	}
+	return squares
+}
+
+// Divide sets dst[i] to v[i]/by, computed in float64. dst may be v; it panics
+// when dst is shorter.
+func Divide(dst, v []float32, by float64) {
+	dst = dst[:len(v)]
+	n := len(v) &^ (encodeStep - 1)
+	if n > 0 {
+		divide(dst[:n], v[:n], by)
+	}
+	divideRef(dst[n:], v[n:], by)
 }
 
 // Unseen picks from links the ids that marks does not hold with version, marks

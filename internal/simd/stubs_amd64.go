@@ -219,6 +219,26 @@ func rowGELUAVX512(x *float32, n int)
 //go:noescape
 func rowExpAVX512(x *float32, n int, scale float32, top float32) float32
 
+// sumSquaresAVX512 is the loop of sumSquaresRef, for n a positive multiple of 16: it adds to the four lanes.
+//
+//go:noescape
+func sumSquaresAVX512(v *float32, n int, lanes *float64)
+
+// maxMagnitudeAVX512 is maxMagnitudeRef for n a positive multiple of 16.
+//
+//go:noescape
+func maxMagnitudeAVX512(v *float32, n int) uint32
+
+// codesAVX512 is codesRef for n a positive multiple of 16.
+//
+//go:noescape
+func codesAVX512(dst *byte, v *float32, n int, inv float64) int32
+
+// divideAVX512 is divideRef for n a positive multiple of 16.
+//
+//go:noescape
+func divideAVX512(dst *float32, v *float32, n int, by float64)
+
 // unseenAsm is unseenRef for n > 0, and asks for the first lines of the rows of codes.
 //
 //go:noescape

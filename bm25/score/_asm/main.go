@@ -1,8 +1,8 @@
-// Command asm writes the AVX2 kernel of package score.
+// Command asm writes the AVX2 kernels of package score.
 //
 //	cd bm25/score/_asm && go run . -out ../kernel_amd64.s -stubs ../stub_amd64.go -pkg score
 //
-// It has frame $0 and NOSPLIT and calls nothing, as all kernels here.
+// They have frame $0 and NOSPLIT and call nothing, as all kernels here.
 package main
 
 import (
@@ -18,6 +18,12 @@ const scale = 1 << 20 // score.Scale
 
 func main() {
 	ConstraintExpr("amd64,!purego")
+	batch()
+	collect()
+	Generate()
+}
+
+func batch() {
 	TEXT("batchAVX2", attr.NOSPLIT, "func(out, freqs *uint32, inv *float32, n int, w float32)")
 	Pragma("noescape")
 	Doc("batchAVX2 writes n contributions, a multiple of eight; w is below 1024.")
@@ -52,7 +58,122 @@ func main() {
 	JNZ(LabelRef("eight"))
 	VZEROUPPER()
 	RET()
-	Generate()
+}
+
+// sparse is the number of docs in a word up to which they are taken one by one.
+const sparse = 4
+
+func collect() {
+	permutation := unpacked()
+	TEXT("collectAVX2", attr.NOSPLIT, "func(docs, scores, acc *uint32, set, keep *uint64, words int, least, from uint32) int")
+	Pragma("noescape")
+	Doc("collectAVX2 is Collect of at least one word.")
+	docs, scores, acc := Load(Param("docs"), GP64()), Load(Param("scores"), GP64()), Load(Param("acc"), GP64())
+	set, keep := Load(Param("set"), GP64()), Load(Param("keep"), GP64())
+	words := Load(Param("words"), GP64())
+	least, from := Load(Param("least"), GP32()), Load(Param("from"), GP32())
+	n, w, k := GP64(), GP64(), GP64()
+	XORQ(n, n)
+	leasts, zero, order, x := YMM(), YMM(), YMM(), XMM()
+	VMOVD(least, x)
+	VPBROADCASTD(x, leasts)
+	VPXOR(zero, zero, zero)
+	VMOVDQU(permutation, order)
+
+	Label("word")
+	MOVQ(mem(set), w)
+	TESTQ(w, w)
+	JZ(LabelRef("next"))
+	MOVQ(U32(0), mem(set))
+	MOVQ(mem(keep), k)
+	c := GP64()
+	POPCNTQ(w, c)
+	CMPQ(c, U8(sparse))
+	JBE(LabelRef("sparse"))
+
+	ANDQ(k, w)
+	hi, lo := GP64(), GP64()
+	reached(acc, 0, leasts, order, lo)
+	reached(acc, 128, leasts, order, hi)
+	SHLQ(U8(32), hi)
+	ORQ(hi, lo)
+	ANDQ(lo, w)
+	JZ(LabelRef("clear"))
+	bit, doc, score := GP64(), GP32(), GP32()
+	Label("dense")
+	BSFQ(w, bit)
+	MOVL(Mem{Base: acc, Index: bit, Scale: 4}, score)
+	LEAL(Mem{Base: from, Index: bit, Scale: 1}, doc)
+	MOVL(score, Mem{Base: scores, Index: n, Scale: 4})
+	MOVL(doc, Mem{Base: docs, Index: n, Scale: 4})
+	INCQ(n)
+	dropLowest(w)
+	JNZ(LabelRef("dense"))
+	Label("clear")
+	for i := range 8 {
+		VMOVDQU(zero, Mem{Base: acc, Disp: 32 * i})
+	}
+	Label("next")
+	ADDQ(U8(8), set)
+	ADDQ(U8(8), keep)
+	ADDQ(U32(256), acc)
+	ADDL(U8(64), from)
+	DECQ(words)
+	JNZ(LabelRef("word"))
+	VZEROUPPER()
+	Store(n, ReturnIndex(0))
+	RET()
+
+	// Each doc is written, and stays when it counts.
+	Label("sparse")
+	BSFQ(w, bit)
+	MOVL(Mem{Base: acc, Index: bit, Scale: 4}, score)
+	MOVL(U32(0), Mem{Base: acc, Index: bit, Scale: 4})
+	LEAL(Mem{Base: from, Index: bit, Scale: 1}, doc)
+	MOVL(score, Mem{Base: scores, Index: n, Scale: 4})
+	MOVL(doc, Mem{Base: docs, Index: n, Scale: 4})
+	high := GP64()
+	XORQ(high, high)
+	CMPL(score, least)
+	SETCC(high.As8L())
+	BTQ(bit, k)
+	SBBQ(score.As64(), score.As64()) // all ones when it is kept
+	ANDQ(score.As64(), high)
+	ADDQ(high, n)
+	dropLowest(w)
+	JNZ(LabelRef("sparse"))
+	JMP(LabelRef("next"))
+}
+
+// reached sets the bits of mask whose scores, 32 from acc on, are at least
+// leasts.
+func reached(acc reg.Register, at int, leasts, order reg.VecVirtual, mask reg.GPVirtual) {
+	v := [4]reg.VecVirtual{YMM(), YMM(), YMM(), YMM()}
+	for i, y := range v {
+		from := Mem{Base: acc, Disp: at + 32*i}
+		VPMAXUD(from, leasts, y)
+		VPCMPEQD(from, y, y)
+	}
+	VPACKSSDW(v[1], v[0], v[0])
+	VPACKSSDW(v[3], v[2], v[2])
+	VPACKSSWB(v[2], v[0], v[0])
+	VPERMD(v[0], order, v[0])
+	VPMOVMSKB(v[0], mask.As32())
+}
+
+func dropLowest(w reg.GPVirtual) {
+	t := GP64()
+	LEAQ(Mem{Base: w, Disp: -1}, t)
+	ANDQ(t, w)
+}
+
+// unpacked is the order that undoes the packs, which work in halves.
+func unpacked() Mem {
+	m := GLOBL("unpacked", attr.RODATA|attr.NOPTR)
+	for i, v := range []uint32{0, 4, 1, 5, 2, 6, 3, 7} {
+		DATA(4*i, U32(v))
+	}
+	return m
 }
 
 func mem(base reg.Register) Mem { return Mem{Base: base} }

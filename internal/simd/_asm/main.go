@@ -28,6 +28,7 @@ func main() {
 		floatRows(isa, "l2F32", true)
 		encoder(isa)
 	}
+	encode()
 	unseen()
 	prefetch()
 	Generate()

@@ -1,0 +1,114 @@
+package hnsw
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/quarrysearch/quarry/hnsw/quant"
+	"github.com/quarrysearch/quarry/storage"
+)
+
+// An effort below k still gives k neighbors, for fewer distances, and a lower
+// target costs less than a higher one.
+func TestEffortBelowK(t *testing.T) {
+	rng := rand.New(rand.NewPCG(81, 82))
+	const n, dim = 5000, 32
+	all := clustered(rng, n+40, dim)
+	v, queries := all[:n*dim], all[n*dim:]
+	f := buildField(t, Options{Dim: dim, Metric: quant.L2, GraphMin: 1, EfConstruction: 60}, v)
+	curve := f.Info().Curve
+	if len(curve) < 3 || curve[0].Slack >= 0 || curve[0].Recall >= curve[len(curve)-1].Recall {
+		t.Fatalf("curve %+v: want it to begin below slack 0", curve)
+	}
+	var s Scratch
+	cost := func(p Params) (sum int) {
+		for i := range len(queries) / dim {
+			got, st, err := f.walkGraphOf(queries[i*dim:(i+1)*dim], p, &s)
+			if err != nil || len(got) != p.K || st.Plan != PlanGraph {
+				t.Fatalf("%+v: %d neighbors by %v, %v", p, len(got), st.Plan, err)
+			}
+			if !slices.IsSortedFunc(got, compareNeighbors) {
+				t.Fatalf("%+v: not in order: %v", p, got)
+			}
+			sum += st.Distances
+		}
+		return sum
+	}
+	for _, k := range []int{1, 10, 50} {
+		last := 0
+		for _, ef := range []int{int(curve[0].Ef), 10, 30} {
+			if c := cost(Params{K: k, Ef: ef}); c < last {
+				t.Errorf("k %d, ef %d: %d distances after %d of less effort", k, ef, c, last)
+			} else {
+				last = c
+			}
+		}
+	}
+	if low, high := cost(Params{K: 10, TargetRecall: 0.5}), cost(Params{K: 10, TargetRecall: 0.99}); low >= high {
+		t.Errorf("%d distances for a target of 0.5, %d for 0.99", low, high)
+	}
+}
+
+// nearest gives what sorting gives, ties by doc included.
+func TestNearest(t *testing.T) {
+	rng := rand.New(rand.NewPCG(83, 84))
+	for range 300 {
+		found := make([]Neighbor, rng.IntN(200))
+		for i := range found {
+			found[i] = Neighbor{Doc: uint32(rng.IntN(1 << 20)), Ord: uint32(i), Distance: float32(rng.IntN(30) + i/3)}
+		}
+		k := 1 + rng.IntN(40)
+		want := slices.Clone(found)
+		slices.SortFunc(want, compareNeighbors)
+		want = want[:min(k, len(want))]
+		if got := nearest(found, k); !slices.Equal(got, want) {
+			t.Fatalf("%d of %d: got %v, want %v", k, len(found), got, want)
+		}
+	}
+}
+
+// What lonely vectors take from the recall counts less the more of the misses
+// are theirs, and recall never goes down when more is found.
+func TestWeighed(t *testing.T) {
+	if got := weighed(0.9, 0.9); got != 0.9 {
+		t.Errorf("nobody is lonely: %v", got)
+	}
+	if got := weighed(0.99, 1); got != 1 {
+		t.Errorf("only the lonely are missed: %v", got)
+	}
+	if got := weighed(0.9, 0.908); got < 0.9 || got > 0.901 {
+		t.Errorf("many are missed: %v", got)
+	}
+	last := 0.0
+	for r := 0.0; r <= 0.992; r += 0.001 {
+		got := weighed(r, r+0.008)
+		if got < last || got < r || got > r+0.008+1e-12 {
+			t.Fatalf("recall %v: %v after %v", r, got, last)
+		}
+		last = got
+	}
+}
+
+// A slack below 0 is of version 3: in an older field it is damage.
+func TestSlackBelowZeroIsNew(t *testing.T) {
+	m := &meta{dim: 3, n: 1, nodes: 1, metric: quant.L2, m: 16, m0: 32, efc: 200, bits: 8, cal: calibration{
+		oversample: 1, curve: []curvePoint{{ef: 4, slack: -0.5, recall: 0.9, distances: 20}},
+	}}
+	data := m.append(nil)
+	got, err := decodeMeta(data)
+	if err != nil || got.cal.curve[0].slack != -0.5 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	old := bytes.Clone(data)
+	old[0] = version2
+	if _, err := decodeMeta(old); !errors.Is(err, storage.ErrCorrupt) {
+		t.Fatalf("version 2: %v", err)
+	}
+	m.cal.curve[0].slack = -1
+	if _, err := decodeMeta(m.append(nil)); !errors.Is(err, storage.ErrCorrupt) {
+		t.Fatalf("slack -1: %v", err)
+	}
+}
