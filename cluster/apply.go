@@ -6,12 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"sync"
-	"time"
 
 	"github.com/quarrysearch/quarry/index"
-	"github.com/quarrysearch/quarry/index/filter"
 	"github.com/quarrysearch/quarry/index/segment"
 	"github.com/quarrysearch/quarry/storage"
 )
@@ -20,7 +17,7 @@ const (
 	// maxBody is the size from which on no more documents join a request.
 	maxBody = 4 << 20
 	// stubborn is how often an object is sent whose error does not look passing.
-	stubborn = 8
+	stubborn = 5
 )
 
 // Apply carries out a batch: what its filters delete, what it deletes, then what
@@ -107,9 +104,11 @@ func batches(docs []segment.Doc, n int) [][]segment.Doc {
 // parallel runs f(0) to f(n-1), at most limit at a time. The first error ends the
 // others.
 func parallel(ctx context.Context, limit, n int, f func(ctx context.Context, i int) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	var wg sync.WaitGroup
+	var once sync.Once
+	var first error
 	slots := make(chan struct{}, limit)
 	for i := range n {
 		slots <- struct{}{}
@@ -118,16 +117,17 @@ func parallel(ctx context.Context, limit, n int, f func(ctx context.Context, i i
 		}
 		wg.Go(func() {
 			if err := f(ctx, i); err != nil {
-				cancel(err)
+				once.Do(func() { first = err })
+				cancel()
 			}
 			<-slots
 		})
 	}
 	wg.Wait()
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+	if first != nil {
+		return first
 	}
-	return nil
+	return ctx.Err()
 }
 
 // An object is a document on its way.
@@ -226,62 +226,4 @@ func decodeResults(data []byte, objects []object) (map[string]string, error) {
 		}
 	}
 	return refused, nil
-}
-
-// deleteWhere deletes the documents that match f, but for those in docs. The
-// cluster deletes 10,000 at a time. Each deletion carries its time, so that a
-// node that misses it does not bring documents back.
-func (c *Collection) deleteWhere(ctx context.Context, f filter.Filter, docs []segment.Doc) error {
-	w, err := c.compile(ctx, f)
-	if err != nil {
-		return err
-	}
-	if len(docs) > 0 {
-		ids := make([]string, len(docs))
-		for i := range docs {
-			ids[i] = idKey(docs[i].ID)
-		}
-		w = allOf(w, not(anyOf(propID, ids)))
-	}
-	for try := 0; ; {
-		body := append(append([]byte(`{"output":"minimal","match":{"class":"`), c.class...), `","where":`...)
-		body = append(w.json(body), `},"deletionTimeUnixMilli":`...)
-		body = append(strconv.AppendInt(body, time.Now().UnixMilli(), 10), '}')
-		var d deletion
-		_, err := c.client.call(ctx, request{method: http.MethodDelete, path: "/v1/batch/objects", body: body, write: true, replicated: true,
-			check: func(data []byte) error { return d.decode(data) }})
-		if err != nil {
-			return err
-		}
-		switch r := d.Results; {
-		case r.Failed > 0:
-			c.client.degrade()
-			if err := c.client.pause(ctx, try, true); err != nil {
-				return unavailable(err, fmt.Errorf("%d of %d documents were not deleted", r.Failed, r.Matches))
-			}
-			try++
-		case r.Matches == 0 || r.Matches < r.Limit:
-			return nil
-		}
-	}
-}
-
-// A deletion is the answer to a deletion of many.
-type deletion struct {
-	Results struct {
-		Failed  int `json:"failed"`
-		Limit   int `json:"limit"`
-		Matches int `json:"matches"`
-	} `json:"results"`
-}
-
-func (d *deletion) decode(data []byte) error {
-	*d = deletion{}
-	if err := json.Unmarshal(data, d); err != nil {
-		return &failure{fmt.Errorf("%w: answer of the cluster to a deletion: %w", storage.ErrCorrupt, err), true}
-	}
-	if r := d.Results; r.Failed < 0 || r.Matches < 0 || r.Limit < 1 {
-		return &failure{fmt.Errorf("%w: answer of the cluster to a deletion: %d failed, %d matches, limit %d", storage.ErrCorrupt, r.Failed, r.Matches, r.Limit), true}
-	}
-	return nil
 }

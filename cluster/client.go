@@ -21,8 +21,9 @@ import (
 
 // Bounds of the talk with a node.
 const (
-	maxAnswer = 256 << 20 // bytes of one answer
-	maxText   = 512       // bytes of a node's own words in an error
+	maxAnswer = 256 << 20   // bytes of one answer
+	maxText   = 512         // bytes of a node's own words in an error
+	knownFor  = time.Second // for less than a node takes to start
 	minDown   = 250 * time.Millisecond
 	maxDown   = 10 * time.Second
 	minPause  = 25 * time.Millisecond
@@ -52,8 +53,9 @@ type node struct {
 	url string
 
 	mu       sync.Mutex
-	failures int       // in a row
-	until    time.Time // passed by until then
+	failures int                  // in a row
+	until    time.Time            // passed by until then
+	knows    map[string]time.Time // when it was seen to know a class
 }
 
 func newClient(o Options) *client {
@@ -110,7 +112,8 @@ func transientf(format string, args ...any) error {
 }
 
 // call sends a request until a node has answered it or ctx ends, and returns the
-// answer. The other nodes are asked at once, then with growing pauses.
+// answer. The other nodes are asked at once, then with growing pauses. A write to
+// documents that got no answer in its time is not sent again.
 func (c *client) call(ctx context.Context, r request) ([]byte, error) {
 	var last error
 	all := r.write && r.replicated && time.Now().UnixNano() > c.majority.Load()
@@ -124,14 +127,28 @@ func (c *client) call(ctx context.Context, r request) ([]byte, error) {
 			err = r.check(data)
 		} else if r.only != nil && errors.Is(err, storage.ErrNotFound) {
 			err = &failure{err: err} // it has not heard of it yet
+		} else if class, ok := strings.CutPrefix(r.path, objectsPath); ok && errors.Is(err, storage.ErrNotFound) {
+			class, _, _ = strings.Cut(class, "/")
+			err = c.believe(ctx, n, class, err)
 		}
 		var f *failure
 		if !errors.As(err, &f) {
 			n.answered()
 			return data, err
 		}
+		if r.only != nil && f.node && try >= 2 {
+			return nil, err // the others do not wait for it
+		}
 		dial := new(net.OpError)
-		switch reached := !errors.As(err, &dial) || dial.Op != "dial"; {
+		reached := !errors.As(err, &dial) || dial.Op != "dial"
+		if r.write && r.replicated && reached && errors.Is(err, context.DeadlineExceeded) {
+			// It may be alive in its node, which waits for a leader, and would
+			// then undo what was written after another attempt.
+			c.degrade()
+			n.failed()
+			return nil, unavailable(context.DeadlineExceeded, fmt.Errorf("the write may yet be carried out: %w", err))
+		}
+		switch {
 		case all && reached && (f.node || try >= patience):
 			all = false // whether it was the node that was asked is not known
 			c.degrade()
@@ -145,6 +162,37 @@ func (c *client) call(ctx context.Context, r request) ([]byte, error) {
 			return nil, unavailable(err, last)
 		}
 	}
+}
+
+// believe returns a node's word that a document is not there, or a *failure where it
+// does not know the collection: one that comes back has no documents until it has
+// heard of their collection.
+func (c *client) believe(ctx context.Context, n *node, class string, notFound error) error {
+	now := time.Now()
+	n.mu.Lock()
+	knows := n.knows[class]
+	n.mu.Unlock()
+	if now.Sub(knows) < knownFor {
+		return notFound
+	}
+	look := request{method: http.MethodGet, path: "/v1/schema/" + class, only: n}
+	_, err := c.once(ctx, n, look, false)
+	if err == nil { // it may have heard of it just now
+		n.mu.Lock()
+		if n.knows == nil {
+			n.knows = make(map[string]time.Time)
+		}
+		n.knows[class] = now
+		n.mu.Unlock()
+		return transientf("%s: its word that a document is missing is asked for again", n.url)
+	}
+	if errors.Is(err, storage.ErrNotFound) {
+		look.only = nil // the leader's word
+		if _, err = c.once(ctx, n, look, false); errors.Is(err, storage.ErrNotFound) {
+			return notFound // the collection is gone
+		}
+	}
+	return &failure{fmt.Errorf("%s does not know the collection: %w", n.url, notFound), true}
 }
 
 // unavailable is the error of a call that ctx ended.
@@ -222,10 +270,8 @@ func (n *node) failed() {
 
 // once sends a request to a node; all tells that it waits for all replicas.
 func (c *client) once(ctx context.Context, n *node, r request, all bool) ([]byte, error) {
-	attempt, path := c.o.Attempt, r.path
-	if r.write && !all {
-		attempt *= 2
-	}
+	// A node that just lost its leader hangs: what is small is not waited for.
+	attempt, path := c.o.Attempt+time.Duration(len(r.body))*time.Microsecond, r.path
 	switch {
 	case all:
 		path += "?consistency_level=ALL"
@@ -290,7 +336,10 @@ func checkStatus(url string, status int, data []byte) error {
 	text := words(data)
 	switch status {
 	case http.StatusNotFound:
-		return fmt.Errorf("%w: %s", storage.ErrNotFound, or(text, "status 404"))
+		if text == "" {
+			return storage.ErrNotFound
+		}
+		return fmt.Errorf("%w: %s", storage.ErrNotFound, text)
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return storage.Invalidf("%s refuses the API key (status %d): %s", url, status, text)
 	case http.StatusRequestEntityTooLarge:
@@ -314,7 +363,7 @@ func isPassing(text string) bool {
 	text = strings.ToLower(text)
 	for _, s := range []string{"leader", "raft", "replica", "resolve node", "connection refused", "connection reset", "deadline exceeded",
 		"timeout", "could not find class", "not found in schema", "could not find bucket", "no such prop", "consistency level", "broadcast",
-		"shutdown", "shut down", "not ready", "eof", "no route to host", "schema version", "unavailable", "read-only", "memory"} {
+		"no graphql provider", "shutdown", "shut down", "not ready", "eof", "no route to host", "schema version", "unavailable", "read-only", "memory"} {
 		if strings.Contains(text, s) {
 			return true
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/quarrysearch/quarry/bm25/analysis"
+	"github.com/quarrysearch/quarry/collection"
 	"github.com/quarrysearch/quarry/index"
 	"github.com/quarrysearch/quarry/storage"
 )
@@ -26,7 +27,7 @@ const (
 	defaultWriters   = 4
 	defaultDocuments = 250
 	maxURLs          = 64
-	maxName          = 64
+	maxName          = 96
 )
 
 // Options opens a collection of a cluster.
@@ -34,7 +35,7 @@ type Options struct {
 	// URLs are the coordinators, as http://10.0.0.1:8080: nodes of the cluster.
 	// Name several, so that one that is down is passed by; at most 64.
 	URLs []string
-	// Collection is its name: 1 to 64 letters, digits, '-', '_' and '.', a letter
+	// Collection is its name: 1 to 96 letters, digits, '-', '_' and '.', a letter
 	// or digit first.
 	Collection string
 	// Schema of a new collection, or additions to an old one; nil takes the
@@ -51,7 +52,8 @@ type Options struct {
 	// there are nodes, and a shard a node. Neither can be changed afterwards.
 	Replicas, Shards int
 	// Timeout bounds a call whose context has no deadline, default 30 s; Attempt
-	// one request to one node, default 5 s, twice that for writes.
+	// one request to one node, default 5 s, and a second more for each megabyte
+	// that is sent.
 	Timeout, Attempt time.Duration
 	// Writers is how many requests of one Apply are on their way at a time,
 	// default 4; Documents how many documents each holds at most, default 250.
@@ -174,6 +176,22 @@ func List(ctx context.Context, o Options) ([]string, error) {
 		return nil, err
 	}
 	return decodeNames(data)
+}
+
+// OpenNamed opens the collection of another name, with another schema.
+func (o Options) OpenNamed(ctx context.Context, name string, schema *index.Schema) (collection.Collection, error) {
+	o.Collection, o.Schema = name, schema
+	c, err := Open(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// DropNamed removes the collection of another name.
+func (o Options) DropNamed(ctx context.Context, name string) error {
+	o.Collection = name
+	return Drop(ctx, o)
 }
 
 // Close ends the collection's connections. Later calls are ErrClosed.

@@ -57,8 +57,11 @@ func read[T any](ctx context.Context, c *Collection, what string, f func(ctx con
 	return out, nil
 }
 
+// objectsPath is where documents are.
+const objectsPath = "/v1/objects/"
+
 func (c *Collection) objectPath(id string) string {
-	return "/v1/objects/" + url.PathEscape(c.class) + "/" + uuid(id)
+	return objectsPath + url.PathEscape(c.class) + "/" + uuid(id)
 }
 
 // Get returns a document as it was put, vectors included, by a majority of its

@@ -116,6 +116,9 @@ type metaDescribed struct {
 
 // checkSchema refuses what the cluster cannot hold.
 func checkSchema(s *index.Schema) error {
+	if len(s.Sparse) > 0 {
+		return fmt.Errorf("%w: sparse field %q: a cluster has no sparse vectors", storage.ErrSchema, s.Sparse[0].Name)
+	}
 	for i, f := range s.Text {
 		if k, b := number(f.K1, 1.2), number(f.B, 0.75); k != number(s.Text[0].K1, 1.2) || b != number(s.Text[0].B, 0.75) {
 			return fmt.Errorf("%w: text field %q: k1 %v and b %v: a cluster has one pair for all text fields, and field %q has others",
@@ -456,8 +459,8 @@ func (c *Collection) addProperty(ctx context.Context, p property) error {
 	return err
 }
 
-// await waits until every node that answers has a layout that ready accepts,
-// and keeps the last of them.
+// await waits until every node that can be reached has a layout that ready
+// accepts, for Options.Attempt at most, and keeps the last of them.
 func (c *Collection) await(ctx context.Context, ready func(*layout) bool) error {
 	var wg sync.WaitGroup
 	errs := make([]error, len(c.client.nodes))
@@ -465,16 +468,10 @@ func (c *Collection) await(ctx context.Context, ready func(*layout) bool) error 
 		wg.Go(func() { errs[i] = c.awaitNode(ctx, n, ready) })
 	}
 	wg.Wait()
-	bad := 0
-	for _, err := range errs {
-		if err != nil {
-			bad++
-		}
+	if slices.Contains(errs, nil) {
+		return nil // writes to one that is late are sent again
 	}
-	if bad*2 >= len(errs) { // no majority of those named
-		return errors.Join(errs...)
-	}
-	return nil
+	return errors.Join(errs...)
 }
 
 func (c *Collection) awaitNode(ctx context.Context, n *node, ready func(*layout) bool) error {

@@ -113,6 +113,8 @@ func (s *search) check() error {
 		return storage.Invalidf("rank constant %d: want 0 (default) to 1,000,000", q.Fusion.RankConstant)
 	case len(q.Facets) > index.MaxFacets:
 		return storage.Invalidf("facets: %d fields, the limit is %d", len(q.Facets), index.MaxFacets)
+	case q.Sparse != nil:
+		return storage.Invalidf("sparse field %q: a cluster has no sparse vectors", q.Sparse.Field)
 	case q.Group != nil:
 		return storage.Invalidf("group: a cluster does not group hits")
 	}

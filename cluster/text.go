@@ -155,7 +155,7 @@ func (t *translation) query(q bm25.Query, scored bool) (where, error) {
 	case bm25.Prefix, bm25.Pattern:
 		return where{}, unsupported("a prefix, pattern or word with errors")
 	case bm25.Best:
-		return where{}, unsupported("the best of several fields or clauses (best)")
+		return where{}, unsupported("the best of several fields or clauses (best), or a word with errors")
 	case bm25.Constant:
 		return where{}, unsupported("a clause of constant score")
 	}

@@ -168,6 +168,12 @@ func (c *Cluster) Delay(i int, d time.Duration) error {
 	return nil
 }
 
+// Usage is what node i uses: resident bytes of memory, 0 where the system does not
+// tell or the node is down, and bytes on disk.
+func (c *Cluster) Usage(i int) (resident, disk int64, err error) {
+	return c.nodes[i].usage()
+}
+
 // Stutter lets the process of node i run for run and stop for pause, in turns, until
 // the function it returns is called.
 func (c *Cluster) Stutter(i int, run, pause time.Duration) (end func() error, err error) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -199,6 +200,27 @@ func (n *node) stutter(run, pause time.Duration) (func() error, error) {
 		close(stop)
 		return <-ended
 	}, nil
+}
+
+func (n *node) usage() (rss, disk int64, err error) {
+	n.mu.Lock()
+	if n.runningLocked() {
+		rss = resident(n.cmd.Process.Pid)
+	}
+	n.mu.Unlock()
+	err = filepath.WalkDir(filepath.Join(n.dir, "data"), func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			var info fs.FileInfo
+			if info, err = d.Info(); err == nil {
+				disk += info.Size()
+			}
+		}
+		if errors.Is(err, fs.ErrNotExist) { // merged away meanwhile
+			return nil
+		}
+		return err
+	})
+	return rss, disk, err
 }
 
 // tailBytes bounds what an error shows of a log.

@@ -1,6 +1,7 @@
 package testcluster
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"syscall"
@@ -17,4 +18,17 @@ func suspend(p *os.Process, stop bool) error {
 		return p.Signal(syscall.SIGSTOP)
 	}
 	return p.Signal(syscall.SIGCONT)
+}
+
+// resident is the memory of a process, 0 when it cannot be told.
+func resident(pid int) int64 {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	var size, pages int64
+	if err == nil {
+		_, err = fmt.Sscan(string(b), &size, &pages)
+	}
+	if err != nil {
+		return 0
+	}
+	return pages * int64(os.Getpagesize())
 }

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -52,6 +53,9 @@ func TestCluster(t *testing.T) {
 	}
 	if err := c.Restart(t.Context(), leader); err == nil {
 		t.Error("a node that runs was started")
+	}
+	if memory, disk, err := c.Usage(leader); err != nil || disk == 0 || memory == 0 && runtime.GOOS == "linux" {
+		t.Errorf("memory %d, disk %d, %v", memory, disk, err)
 	}
 	end, err := c.Stutter(leader, 50*time.Millisecond, 50*time.Millisecond)
 	if err != nil {
