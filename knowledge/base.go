@@ -2,6 +2,8 @@ package knowledge
 
 import (
 	"bytes"
+	"crypto/rand"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -31,7 +33,7 @@ const (
 // Versions of the catalog file, newest last, never reused.
 const (
 	catalogVersion1 = 1 // the first
-	catalogVersion  = catalogVersion1
+	catalogVersion2 = 2 // collection, and never without it
 )
 
 // AnalyzerAuto chooses the analyzer by the language of each document: the one
@@ -80,7 +82,8 @@ type catalog struct {
 	ID         string          `json:"id"`
 	Name       string          `json:"name"`
 	Created    time.Time       `json:"created"`
-	Index      string          `json:"index"` // directory of the index; a rebuild makes another
+	Index      string          `json:"index"`                // directory of the index; a rebuild makes another
+	Collection string          `json:"collection,omitempty"` // where the index is elsewhere, the start of its name
 	Analyzer   string          `json:"analyzer"`
 	NoHeadings bool            `json:"no_headings,omitempty"`
 	Parse      parse.Options   `json:"parse"`
@@ -102,10 +105,18 @@ func newCatalog(id string, o *BaseOptions, s *Store) (*catalog, error) {
 	if o != nil {
 		opt = *o
 	}
-	c := &catalog{Version: catalogVersion, ID: id, Name: opt.Name, Created: s.now(),
+	c := &catalog{Version: catalogVersion1, ID: id, Name: opt.Name, Created: s.now(),
 		Index: indexDir(1), Analyzer: opt.Analyzer, NoHeadings: opt.NoHeadings, Parse: opt.Parse, Chunk: configOf(DefaultChunk()), Embedder: opt.Embedder}
 	if c.Name == "" {
 		c.Name = id
+	}
+	if s.o.Elsewhere != nil {
+		// Stores that share a cluster may have bases of one id.
+		var b [4]byte
+		if _, err := rand.Read(b[:]); err != nil {
+			return nil, err
+		}
+		c.Version, c.Collection = catalogVersion2, id+"-"+hex.EncodeToString(b[:])
 	}
 	if c.Analyzer == "" {
 		c.Analyzer = AnalyzerAuto
@@ -164,8 +175,10 @@ func readCatalog(fs storage.FS, dir, id string, generation int) (*catalog, error
 	}
 	var n int
 	switch {
-	case c.Version != catalogVersion:
-		return nil, fmt.Errorf("%w: %s has version %d, this build reads %d", storage.ErrVersion, name, c.Version, catalogVersion)
+	case c.Version != catalogVersion1 && c.Version != catalogVersion2:
+		return nil, fmt.Errorf("%w: %s has version %d, this build reads %d and %d", storage.ErrVersion, name, c.Version, catalogVersion1, catalogVersion2)
+	case (c.Version == catalogVersion2) != (c.Collection != "") || len(c.Collection) > 80:
+		return nil, storage.Corruptf(name, 0, "version %d with the collection %.100q", c.Version, c.Collection)
 	case c.ID != id || c.Generation != generation:
 		return nil, storage.Corruptf(name, 0, "it is of the knowledge base %q, generation %d", c.ID, c.Generation)
 	case c.LastGeneration < 0 || c.LastGeneration > maxGeneration:

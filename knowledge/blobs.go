@@ -12,6 +12,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/quarrysearch/quarry/collection"
 	"github.com/quarrysearch/quarry/index/filter"
 	"github.com/quarrysearch/quarry/storage"
 )
@@ -121,7 +122,7 @@ func isHash(s string) bool {
 
 // dropBlobs removes the blobs that no document names any more. While a
 // generation is being made of them they stay until the next call.
-func (b *base) dropBlobs(count func(filter.Filter) (int, error), hashes []string) error {
+func (b *base) dropBlobs(ctx context.Context, ix collection.Reader, hashes []string) error {
 	b.later = append(b.later, hashes...)
 	if !b.links.TryLock() {
 		return nil
@@ -129,7 +130,7 @@ func (b *base) dropBlobs(count func(filter.Filter) (int, error), hashes []string
 	defer b.links.Unlock()
 	hashes, b.later = b.later, nil
 	for _, h := range hashes {
-		n, err := count(filter.Or(filter.Eq(fieldHistory, h), filter.Eq(fieldTexts, h)))
+		n, err := ix.Count(ctx, filter.Or(filter.Eq(fieldHistory, h), filter.Eq(fieldTexts, h)))
 		if err != nil {
 			return err
 		}
@@ -157,7 +158,7 @@ func (s *Store) Prune(ctx context.Context, baseID string) (removed int, err erro
 func (b *base) prune(ctx context.Context) (removed int, err error) {
 	b.links.Lock()
 	defer b.links.Unlock()
-	ix, _, err := b.open()
+	ix, _, err := b.open(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -172,7 +173,7 @@ func (b *base) prune(ctx context.Context) (removed int, err error) {
 		}
 		hash, ok := strings.CutSuffix(name, blobSuffix)
 		if ok && isHash(hash) {
-			n, err := ix.Count(filter.Or(filter.Eq(fieldHistory, hash), filter.Eq(fieldTexts, hash)))
+			n, err := ix.Count(ctx, filter.Or(filter.Eq(fieldHistory, hash), filter.Eq(fieldTexts, hash)))
 			if err != nil {
 				return removed, err
 			}

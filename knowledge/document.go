@@ -12,6 +12,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/quarrysearch/quarry/collection"
 	"github.com/quarrysearch/quarry/index"
 	"github.com/quarrysearch/quarry/index/filter"
 	"github.com/quarrysearch/quarry/storage"
@@ -193,10 +194,8 @@ func readRecord(r index.Document) Document {
 }
 
 // record reads a document's record.
-func record(snap interface {
-	Get(id string) (index.Document, error)
-}, id string) (Document, error) {
-	r, err := snap.Get(recordPrefix + id)
+func record(ctx context.Context, ix collection.Reader, id string) (Document, error) {
+	r, err := ix.Get(ctx, recordPrefix+id)
 	if errors.Is(err, storage.ErrNotFound) {
 		return Document{}, fmt.Errorf("%w: document %q", storage.ErrNotFound, id)
 	}
@@ -206,10 +205,10 @@ func record(snap interface {
 	return readRecord(r), nil
 }
 
-// records gives the records of a snapshot in the order of their ids.
-func records(documents func(from string) iter.Seq2[index.Document, error]) iter.Seq2[Document, error] {
+// records gives the records of an index in the order of their ids.
+func records(ctx context.Context, ix collection.Reader) iter.Seq2[Document, error] {
 	return func(yield func(Document, error) bool) {
-		for r, err := range documents(recordPrefix) {
+		for r, err := range ix.Documents(ctx, recordPrefix) {
 			if err != nil {
 				yield(Document{}, err)
 				return
@@ -233,7 +232,7 @@ func (s *Store) Document(ctx context.Context, baseID, id string) (Document, erro
 		return Document{}, err
 	}
 	defer v.close()
-	return record(v.snap, id)
+	return record(ctx, v.snap, id)
 }
 
 // Documents gives the documents of a base in the order of their ids, as they
@@ -251,7 +250,7 @@ func (s *Store) Documents(ctx context.Context, baseID string) iter.Seq2[Document
 			return
 		}
 		defer v.close()
-		for d, err := range records(v.snap.Documents) {
+		for d, err := range records(ctx, v.snap) {
 			if err == nil {
 				err = ctx.Err()
 			}
@@ -266,7 +265,7 @@ func (s *Store) Documents(ctx context.Context, baseID string) iter.Seq2[Document
 // one atomic step, and tells how many there were: an unknown id counts 0.
 func (s *Store) DeleteDocuments(ctx context.Context, baseID string, ids ...string) (removed int, err error) {
 	err = s.exclusively(baseID, func(b *base) error {
-		ix, _, err := b.open()
+		ix, _, err := b.open(ctx)
 		if err != nil {
 			return err
 		}
@@ -277,7 +276,7 @@ func (s *Store) DeleteDocuments(ctx context.Context, baseID string, ids ...strin
 }
 
 // remove deletes documents of a base whose write lock is held.
-func (b *base) remove(ctx context.Context, ix *index.Index, ids []string) (removed int, err error) {
+func (b *base) remove(ctx context.Context, ix collection.Collection, ids []string) (removed int, err error) {
 	b.batch.Lock()
 	defer b.batch.Unlock()
 	batch := index.NewBatch()
@@ -286,7 +285,7 @@ func (b *base) remove(ctx context.Context, ix *index.Index, ids []string) (remov
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
 	for _, id := range ids {
-		d, err := record(ix, id)
+		d, err := record(ctx, ix, id)
 		if errors.Is(err, storage.ErrNotFound) {
 			continue
 		}
@@ -304,7 +303,7 @@ func (b *base) remove(ctx context.Context, ix *index.Index, ids []string) (remov
 		return 0, err
 	}
 	b.setDisabled(nil, ids) // who brings one of them again brings it enabled
-	return removed, b.dropBlobs(ix.Count, hashes)
+	return removed, b.dropBlobs(ctx, ix, hashes)
 }
 
 // maxDisabled is how many documents of a base may be disabled: a search passes
@@ -330,11 +329,11 @@ func (s *Store) SetEnabled(ctx context.Context, baseID, documentID string, on bo
 	}
 	b.batch.Lock()
 	defer b.batch.Unlock()
-	ix, _, err := b.open()
+	ix, _, err := b.open(ctx)
 	if err != nil {
 		return err
 	}
-	d, err := record(ix, documentID)
+	d, err := record(ctx, ix, documentID)
 	if err != nil || d.Enabled == on {
 		return err
 	}
@@ -353,7 +352,7 @@ func (s *Store) SetEnabled(ctx context.Context, baseID, documentID string, on bo
 }
 
 // mark writes records anew, enabled or disabled, as one batch.
-func mark(ctx context.Context, ix *index.Index, on bool, docs ...Document) error {
+func mark(ctx context.Context, ix collection.Collection, on bool, docs ...Document) error {
 	batch := index.NewBatch()
 	for _, d := range docs {
 		d.Enabled = on
@@ -363,11 +362,15 @@ func mark(ctx context.Context, ix *index.Index, on bool, docs ...Document) error
 }
 
 // markedIn reads the ids of the disabled documents from an index.
-func markedIn(ix *index.Index) ([]string, error) {
-	if _, ok := ix.Schema().Meta[fieldDisabled]; !ok {
+func markedIn(ctx context.Context, ix collection.Reader) ([]string, error) {
+	sc, err := ix.Schema(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := sc.Meta[fieldDisabled]; !ok {
 		return nil, nil
 	}
-	res, err := ix.Search(context.Background(), index.Query{Filter: filter.Eq(fieldDisabled, true), K: maxDisabled})
+	res, err := ix.Search(ctx, index.Query{Filter: filter.Eq(fieldDisabled, true), K: maxDisabled})
 	if err != nil {
 		return nil, err
 	}
@@ -395,7 +398,7 @@ func (s *Store) Source(ctx context.Context, baseID, documentID string, version i
 		return nil, Document{}, err
 	}
 	defer v.close()
-	d, err := record(v.snap, documentID)
+	d, err := record(ctx, v.snap, documentID)
 	if err != nil {
 		return nil, Document{}, err
 	}

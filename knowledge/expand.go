@@ -59,7 +59,7 @@ func (s *Store) Expand(ctx context.Context, baseID, chunk string, o ExpandOption
 		return Passage{}, err
 	}
 	defer v.close()
-	d, err := v.chunk(document, n)
+	d, err := v.chunk(ctx, document, n)
 	if err != nil {
 		return Passage{}, err
 	}
@@ -67,7 +67,7 @@ func (s *Store) Expand(ctx context.Context, baseID, chunk string, o ExpandOption
 	if err != nil {
 		return Passage{}, err
 	}
-	doc, err := v.found(document)
+	doc, err := v.found(ctx, document)
 	if err != nil {
 		return Passage{}, err
 	}
@@ -76,7 +76,7 @@ func (s *Store) Expand(ctx context.Context, baseID, chunk string, o ExpandOption
 		return Passage{}, err
 	}
 	p := Passage{Start: it.Metadata.StartOffset, End: it.Metadata.EndOffset, Metadata: it.Metadata}
-	if err := p.widen(v, d, document, n, &doc, o); err != nil {
+	if err := p.widen(ctx, v, d, document, n, &doc, o); err != nil {
 		return Passage{}, err
 	}
 	if p.Start < 0 || p.End > len(text) || p.Start > it.Metadata.StartOffset || p.End < it.Metadata.EndOffset {
@@ -107,7 +107,7 @@ func (s *Store) Neighbors(ctx context.Context, baseID, chunk string, before, aft
 		return nil, err
 	}
 	defer v.close()
-	doc, err := v.found(document)
+	doc, err := v.found(ctx, document)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +119,7 @@ func (s *Store) Neighbors(ctx context.Context, baseID, chunk string, before, aft
 		if i == n {
 			continue
 		}
-		d, err := v.chunk(document, i)
+		d, err := v.chunk(ctx, document, i)
 		if err != nil {
 			return nil, err
 		}
@@ -133,8 +133,8 @@ func (s *Store) Neighbors(ctx context.Context, baseID, chunk string, before, aft
 }
 
 // found reads the record of a document that searches may find.
-func (v *view) found(id string) (Document, error) {
-	d, err := record(v.snap, id)
+func (v *view) found(ctx context.Context, id string) (Document, error) {
+	d, err := record(ctx, v.snap, id)
 	if err == nil && !d.Enabled {
 		err = fmt.Errorf("%w: document %q is disabled", storage.ErrNotFound, id)
 	}
@@ -142,9 +142,9 @@ func (v *view) found(id string) (Document, error) {
 }
 
 // chunk reads a stored chunk.
-func (v *view) chunk(document string, n int) (index.Document, error) {
+func (v *view) chunk(ctx context.Context, document string, n int) (index.Document, error) {
 	id := chunkID(document, n)
-	d, err := v.snap.Get(chunkPrefix + id)
+	d, err := v.snap.Get(ctx, chunkPrefix+id)
 	if errors.Is(err, storage.ErrNotFound) {
 		return d, fmt.Errorf("%w: chunk %q", storage.ErrNotFound, id)
 	}
@@ -152,7 +152,7 @@ func (v *view) chunk(document string, n int) (index.Document, error) {
 }
 
 // widen extends the span to neighbors and section.
-func (p *Passage) widen(v *view, d index.Document, document string, n int, doc *Document, o ExpandOptions) error {
+func (p *Passage) widen(ctx context.Context, v *view, d index.Document, document string, n int, doc *Document, o ExpandOptions) error {
 	take := func(d index.Document, start, end string) {
 		f := fields(d.Meta)
 		p.Start, p.End = min(p.Start, f.num(start)), max(p.End, f.num(end))
@@ -164,7 +164,7 @@ func (p *Passage) widen(v *view, d index.Document, document string, n int, doc *
 		if i == n {
 			continue
 		}
-		d, err := v.chunk(document, i)
+		d, err := v.chunk(ctx, document, i)
 		if err != nil {
 			return err
 		}
@@ -233,16 +233,16 @@ func (s *Store) Check(ctx context.Context, baseID string) (*CheckReport, error) 
 	}
 	defer v.close()
 	c := &checker{s: s, v: v, report: &CheckReport{}}
-	for d, err := range records(v.snap.Documents) {
+	for d, err := range records(ctx, v.snap) {
 		if err == nil {
 			err = ctx.Err()
 		}
 		if err != nil {
 			return c.report, err
 		}
-		c.document(&d)
+		c.document(ctx, &d)
 	}
-	total, err := v.snap.Count(ofKind(kindChunk))
+	total, err := v.snap.Count(ctx, ofKind(kindChunk))
 	if err != nil {
 		return c.report, err
 	}
@@ -271,6 +271,9 @@ func (c *checker) problem(format string, args ...any) {
 // index checks the files of the index. One that a rebuild has just replaced is
 // not there any more, which is no problem.
 func (c *checker) index(ctx context.Context) error {
+	if c.v.cat.Collection != "" {
+		return nil // its files are those of the nodes
+	}
 	r, err := index.Check(ctx, c.v.b.path(c.v.cat.Index), c.s.fs, true)
 	if err == nil || ctx.Err() != nil {
 		return ctx.Err()
@@ -291,7 +294,7 @@ func (c *checker) index(ctx context.Context) error {
 	return nil
 }
 
-func (c *checker) document(d *Document) {
+func (c *checker) document(ctx context.Context, d *Document) {
 	c.report.Documents++
 	text, err := c.s.text(c.v.b, d)
 	if err != nil {
@@ -305,7 +308,7 @@ func (c *checker) document(d *Document) {
 	}
 	last := -1
 	for i := range d.Chunks {
-		stored, err := c.v.chunk(d.ID, i)
+		stored, err := c.v.chunk(ctx, d.ID, i)
 		if err != nil {
 			c.problem("%v", err)
 			continue

@@ -135,7 +135,7 @@ func dump(t testing.TB, s *Store, base string) string {
 	}
 	defer v.close()
 	var b strings.Builder
-	for d, err := range v.snap.Documents("") {
+	for d, err := range v.snap.Documents(t.Context(), "") {
 		if err != nil {
 			t.Fatal(err)
 		}

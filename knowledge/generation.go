@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quarrysearch/quarry/collection"
 	"github.com/quarrysearch/quarry/knowledge/embed"
 	"github.com/quarrysearch/quarry/storage"
 )
@@ -86,9 +87,13 @@ func (s *Store) Freeze(ctx context.Context, id string) (Generation, error) {
 // so that a generation that a crash ends, or that is dropped, never gives its
 // number to another.
 func (b *base) makeGeneration(ctx context.Context) (Generation, error) {
-	ix, _, err := b.open()
+	ix, cat0, err := b.open(ctx)
 	if err != nil {
 		return Generation{}, err
+	}
+	local, ok := ix.(*collection.Local)
+	if !ok {
+		return Generation{}, storage.Invalidf("its index is the collection %s of a cluster, which keeps no generations", cat0.collection())
 	}
 	cat, err := b.takeNumber()
 	if err != nil {
@@ -99,7 +104,7 @@ func (b *base) makeGeneration(ctx context.Context) (Generation, error) {
 	err = errors.Join(removeTree(fs, to.dir), fs.MkdirAll(to.path(blobsName)))
 	if err == nil {
 		cat.Index, cat.Generation, cat.LastGeneration, cat.FrozenAt = indexDir(1), to.generation, 0, b.s.now()
-		err = ix.Backup(ctx, to.path(cat.Index))
+		err = local.Index.Backup(ctx, to.path(cat.Index))
 	}
 	if err == nil {
 		err = to.fill(ctx, b, &cat)
@@ -137,12 +142,12 @@ func (b *base) takeNumber() (catalog, error) {
 
 // fill links the blobs that the documents of a generation name, and counts.
 func (to *base) fill(ctx context.Context, from *base, cat *catalog) error {
-	ix, err := to.openIndex(cat)
+	ix, err := to.openIndex(ctx, cat)
 	if err != nil {
 		return err
 	}
 	linked := make(map[string]bool)
-	for d, rerr := range records(ix.Documents) {
+	for d, rerr := range records(ctx, ix) {
 		err = errors.Join(rerr, ctx.Err())
 		for _, hash := range slices.Concat(d.history, d.texts) {
 			if err == nil && !linked[hash] {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/quarrysearch/quarry/collection"
 	"github.com/quarrysearch/quarry/index"
 	"github.com/quarrysearch/quarry/index/filter"
 	"github.com/quarrysearch/quarry/knowledge/embed"
@@ -37,9 +38,9 @@ type base struct {
 	mu     sync.Mutex // what follows
 	swept  bool
 	cat    catalog
-	ix     *index.Index // nil until first used
-	fields []string     // text fields that hold something
-	hidden []string     // ids of disabled documents, sorted; never changed in place
+	ix     collection.Collection // nil until first used
+	fields []string              // text fields that hold something
+	hidden []string              // ids of disabled documents, sorted; never changed in place
 	closed bool
 }
 
@@ -61,13 +62,13 @@ func (b *base) close() error {
 }
 
 // open returns the index, opened when it is not, and the catalog.
-func (b *base) open() (*index.Index, catalog, error) {
+func (b *base) open(ctx context.Context) (collection.Collection, catalog, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.openLocked()
+	return b.openLocked(ctx)
 }
 
-func (b *base) openLocked() (*index.Index, catalog, error) {
+func (b *base) openLocked(ctx context.Context) (collection.Collection, catalog, error) {
 	if b.closed {
 		return nil, catalog{}, noBase(b.reference())
 	}
@@ -88,13 +89,13 @@ func (b *base) openLocked() (*index.Index, catalog, error) {
 		}
 		b.swept = true
 	}
-	ix, err := b.openIndex(&b.cat)
+	ix, err := b.openIndex(ctx, &b.cat)
 	if err != nil {
 		return nil, catalog{}, err
 	}
-	st, err := ix.Stats()
+	st, err := ix.Stats(ctx)
 	if err == nil {
-		b.hidden, err = markedIn(ix)
+		b.hidden, err = markedIn(ctx, ix)
 	}
 	if err != nil {
 		return nil, catalog{}, errors.Join(err, ix.Close())
@@ -130,26 +131,60 @@ func (b *base) sweep() error {
 	return nil
 }
 
+// collection is the name of the collection that holds the index, "" for a
+// directory.
+func (c *catalog) collection() string {
+	if c.Collection == "" {
+		return ""
+	}
+	return c.Collection + "." + c.Index
+}
+
 // openIndex opens the index that a catalog names.
-func (b *base) openIndex(cat *catalog) (*index.Index, error) {
+func (b *base) openIndex(ctx context.Context, cat *catalog) (collection.Collection, error) {
 	sc, err := cat.schema()
 	if err != nil {
 		return nil, err
+	}
+	if name := cat.collection(); name != "" {
+		if b.s.o.Elsewhere == nil {
+			return nil, storage.Invalidf("knowledge base %q: its index is the collection %s of a cluster, and the store was opened without one", b.reference(), name)
+		}
+		ix, err := b.s.o.Elsewhere.Open(ctx, name, sc)
+		if err != nil {
+			return nil, fmt.Errorf("knowledge base %q: %w", b.reference(), err)
+		}
+		return ix, nil
 	}
 	o := &index.Options{Schema: sc, FS: b.s.fs, Sync: b.s.o.Sync, Logger: b.s.o.Logger, ReadOnly: b.s.o.ReadOnly || b.generation > 0}
 	if o.ReadOnly {
 		o.Schema = nil
 	}
-	ix, err := index.Open(filepath.Join(b.dir, cat.Index), o)
+	ix, err := collection.Open(filepath.Join(b.dir, cat.Index), o)
 	if err != nil {
 		return nil, fmt.Errorf("knowledge base %q: %w", b.reference(), err)
 	}
 	return ix, nil
 }
 
+// dropIndex removes the index that a catalog names; none is no error.
+func (b *base) dropIndex(ctx context.Context, cat *catalog) error {
+	name := cat.collection()
+	if name == "" {
+		return removeTree(b.s.fs, b.path(cat.Index))
+	}
+	if b.s.o.Elsewhere == nil {
+		return nil // it cannot be reached
+	}
+	if err := b.s.o.Elsewhere.Drop(ctx, name); !errors.Is(err, storage.ErrNotFound) {
+		return err
+	}
+	return nil
+}
+
 // freeze fixes the model of a base at its first ingest, and afterwards checks
 // that it is still the same.
-func (b *base) freeze(model *embed.Identity) (*index.Index, catalog, error) {
+func (b *base) freeze(ctx context.Context, model *embed.Identity) (collection.Collection, catalog, error) {
 	// The first time the index is opened anew: not while it is being copied.
 	if b.isEmpty() {
 		b.links.Lock()
@@ -161,7 +196,7 @@ func (b *base) freeze(model *embed.Identity) (*index.Index, catalog, error) {
 		if err := b.cat.checkModel(model); err != nil {
 			return nil, catalog{}, err
 		}
-		return b.openLocked()
+		return b.openLocked(ctx)
 	}
 	next := b.cat
 	next.Frozen, next.Model = true, model
@@ -180,7 +215,7 @@ func (b *base) freeze(model *embed.Identity) (*index.Index, catalog, error) {
 		return nil, catalog{}, err
 	}
 	b.cat = next
-	return b.openLocked()
+	return b.openLocked(ctx)
 }
 
 // gone tells that the base was deleted, or the generation dropped.
@@ -273,7 +308,7 @@ func (b *base) disabledIDs() []string {
 type view struct {
 	b      *base
 	cat    catalog
-	snap   *index.Snapshot
+	snap   collection.Snapshot
 	fields []string
 	hidden []string
 }
@@ -307,11 +342,11 @@ func (s *Store) view(ctx context.Context, id string) (*view, error) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	ix, cat, err := b.openLocked()
+	ix, cat, err := b.openLocked(ctx)
 	if err != nil {
 		return nil, err
 	}
-	snap, err := ix.Snapshot()
+	snap, err := ix.Snapshot(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -319,8 +354,9 @@ func (s *Store) view(ctx context.Context, id string) (*view, error) {
 }
 
 // filters gives every base its filter.
-func (q *query) filters() error {
+func (q *query) filters(ctx context.Context) error {
 	var tree any
+	metas := make([]map[string]filter.Type, len(q.bases))
 	fields := make(map[string]bool) // known to any base
 	if !q.r.Filter.IsZero() {
 		data, err := q.r.Filter.MarshalJSON()
@@ -333,21 +369,25 @@ func (q *query) filters() error {
 		for name := range schemaMeta() {
 			fields[name] = true
 		}
-		for _, b := range q.bases {
-			if b.err == nil {
-				for name := range b.view.snap.Schema().Meta {
-					fields[name] = true
-				}
+		for i, b := range q.bases {
+			if b.err != nil {
+				continue
+			}
+			var sc index.Schema
+			sc, b.err = b.view.snap.Schema(ctx)
+			metas[i] = sc.Meta
+			for name := range sc.Meta {
+				fields[name] = true
 			}
 		}
 	}
-	for _, b := range q.bases {
+	for i, b := range q.bases {
 		if b.err != nil {
 			continue
 		}
 		b.filter = q.r.Filter
 		if tree != nil {
-			meta := b.view.snap.Schema().Meta
+			meta := metas[i]
 			rest, changed := without(tree, func(field string) bool { _, here := meta[field]; return !here && fields[field] })
 			if changed {
 				data, err := json.Marshal(rest)

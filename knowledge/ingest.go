@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/quarrysearch/quarry/index"
+	"github.com/quarrysearch/quarry/collection"
 	"github.com/quarrysearch/quarry/knowledge/embed"
 	"github.com/quarrysearch/quarry/storage"
 )
@@ -120,14 +120,14 @@ func (in *ingest) all(ctx context.Context) (err error) {
 	}
 	if len(places) == 0 {
 		// Nothing to fix a model by.
-		if in.ix, in.cat, err = in.b.open(); err != nil {
+		if in.ix, in.cat, err = in.b.open(ctx); err != nil {
 			return err
 		}
 	} else {
 		if in.e, in.model, err = in.b.model(ctx); err != nil {
 			return err
 		}
-		if in.ix, in.cat, err = in.b.freeze(in.model); err != nil {
+		if in.ix, in.cat, err = in.b.freeze(ctx, in.model); err != nil {
 			return err
 		}
 		if err := in.run(ctx, places); err != nil {
@@ -206,7 +206,7 @@ func (in *ingest) collect(ctx context.Context) (places []place, trees []*tree, e
 func (in *ingest) removeVanished(ctx context.Context, trees []*tree) error {
 	for _, t := range trees {
 		var gone []string
-		for d, err := range records(in.ix.Documents) {
+		for d, err := range records(ctx, in.ix) {
 			if err != nil {
 				return err
 			}
@@ -277,7 +277,7 @@ func (s *Store) run(ctx context.Context, what string, r IngestRequest, work func
 
 func (in *ingest) anew(ctx context.Context, o *BaseOptions) error {
 	b := in.b
-	old, cat, err := b.open()
+	old, cat, err := b.open(ctx)
 	if err != nil {
 		return err
 	}
@@ -287,7 +287,7 @@ func (in *ingest) anew(ctx context.Context, o *BaseOptions) error {
 		if err != nil {
 			return err
 		}
-		n.Created, next = cat.Created, *n
+		n.Created, n.Version, n.Collection, next = cat.Created, cat.Version, cat.Collection, *n
 	}
 	var number int
 	if _, err := fmt.Sscanf(cat.Index, "index-%d", &number); err != nil {
@@ -304,14 +304,14 @@ func (in *ingest) anew(ctx context.Context, o *BaseOptions) error {
 	if next.Frozen {
 		next.Model = in.model
 	}
-	places, err := in.kept(old)
+	places, err := in.kept(ctx, old)
 	if err != nil {
 		return err
 	}
-	if err := removeTree(b.s.fs, b.path(next.Index)); err != nil {
+	if err := b.dropIndex(ctx, &next); err != nil { // of a rebuild that a crash has ended
 		return err
 	}
-	ix, err := b.openIndex(&next)
+	ix, err := b.openIndex(ctx, &next)
 	if err != nil {
 		return err
 	}
@@ -321,15 +321,15 @@ func (in *ingest) anew(ctx context.Context, o *BaseOptions) error {
 		err = fmt.Errorf("%s: %w", in.report.Failed[0].Source, in.report.Failed[0].Err)
 	}
 	if err != nil {
-		return errors.Join(err, ix.Close(), removeTree(b.s.fs, b.path(next.Index)))
+		return errors.Join(err, ix.Close(), b.dropIndex(ctx, &next))
 	}
-	return b.swap(ix, next)
+	return b.swap(ctx, ix, next)
 }
 
 // kept makes the places of a base's own documents.
-func (in *ingest) kept(ix *index.Index) ([]place, error) {
+func (in *ingest) kept(ctx context.Context, ix collection.Reader) ([]place, error) {
 	var places []place
-	for d, err := range records(ix.Documents) {
+	for d, err := range records(ctx, ix) {
 		if err != nil {
 			return nil, err
 		}
@@ -344,36 +344,37 @@ func (in *ingest) kept(ix *index.Index) ([]place, error) {
 }
 
 // swap puts a new index in the place of the old one.
-func (b *base) swap(ix *index.Index, next catalog) error {
+func (b *base) swap(ctx context.Context, ix collection.Collection, next catalog) error {
+	ctx = context.WithoutCancel(ctx)
 	b.links.Lock() // the old index may be on its way into a generation
 	defer b.links.Unlock()
 	b.batch.Lock()
 	defer b.batch.Unlock()
-	if err := b.remark(ix); err != nil {
+	if err := b.remark(ctx, ix); err != nil {
 		return errors.Join(err, ix.Close())
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	// Not until its batches are safe may the catalog name it, whatever the
 	// sync policy.
-	if err := ix.Flush(context.Background()); err != nil {
+	if err := ix.Flush(ctx); err != nil {
 		return errors.Join(err, ix.Close())
 	}
 	next.LastGeneration = b.cat.LastGeneration
 	if err := next.write(b.s.fs, b.dir); err != nil {
 		return errors.Join(err, ix.Close())
 	}
-	before, dir := b.ix, b.path(b.cat.Index)
+	before, old := b.ix, b.cat
 	b.cat, b.ix = next, nil
-	err := errors.Join(ix.Close(), before.Close(), removeTree(b.s.fs, dir))
-	_, _, openErr := b.openLocked()
+	err := errors.Join(ix.Close(), before.Close(), b.dropIndex(ctx, &old))
+	_, _, openErr := b.openLocked(ctx)
 	return errors.Join(err, openErr)
 }
 
 // remark gives a new index the marks that were set while it was made.
-func (b *base) remark(ix *index.Index) error {
+func (b *base) remark(ctx context.Context, ix collection.Collection) error {
 	want := b.disabledIDs()
-	have, err := markedIn(ix)
+	have, err := markedIn(ctx, ix)
 	if err != nil {
 		return err
 	}
@@ -387,7 +388,7 @@ func (b *base) remark(ix *index.Index) error {
 			if _, same := slices.BinarySearch(other, id); same {
 				continue
 			}
-			d, err := record(ix, id)
+			d, err := record(ctx, ix, id)
 			if err != nil {
 				return err
 			}
@@ -396,7 +397,7 @@ func (b *base) remark(ix *index.Index) error {
 		if len(docs) == 0 {
 			continue
 		}
-		if err := mark(context.Background(), ix, on, docs...); err != nil {
+		if err := mark(ctx, ix, on, docs...); err != nil {
 			return err
 		}
 	}

@@ -217,7 +217,7 @@ func (s *Store) EmbedQueries(ctx context.Context, bases, texts []string) (*Query
 // run searches one base: each leg on the same snapshot, with the filter pushed
 // into it, then fused.
 func (b *searched) run(ctx context.Context, r *Request) error {
-	if b.view.snap.Len() == 0 {
+	if len(b.view.fields) == 0 { // nothing was put into it yet
 		b.more = false
 		return nil
 	}
@@ -506,7 +506,7 @@ func rankScore(rank int) float64 { return 61 / float64(60+rank) }
 // read makes items of the best candidates until there are want of them, and
 // tells whether there are, or no other candidate can be one: those below least
 // are none. Each costs one document read.
-func (q *query) read(merged []candidate, want int, least float64) (items []Item, complete bool, err error) {
+func (q *query) read(ctx context.Context, merged []candidate, want int, least float64) (items []Item, complete bool, err error) {
 	items = []Item{}
 	seen := make(map[string][]int) // items by artifact hash
 	for i := range merged {
@@ -517,7 +517,7 @@ func (q *query) read(merged []candidate, want int, least float64) (items []Item,
 		if len(items) == want {
 			return items, true, nil
 		}
-		d, err := c.base.view.snap.Get(chunkPrefix + chunkID(c.document, c.chunk))
+		d, err := c.base.view.snap.Get(ctx, chunkPrefix+chunkID(c.document, c.chunk))
 		if err != nil {
 			return nil, false, BaseError{Base: c.base.id, Err: err, Message: err.Error()}
 		}

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/quarrysearch/quarry/index"
+	"github.com/quarrysearch/quarry/collection"
 	"github.com/quarrysearch/quarry/index/filter"
 	"github.com/quarrysearch/quarry/knowledge/embed"
 	"github.com/quarrysearch/quarry/storage"
@@ -39,7 +39,7 @@ type ingest struct {
 	report  *Report
 	rebuild bool
 
-	ix    *index.Index
+	ix    collection.Collection
 	cat   catalog
 	e     embed.Embedder // nil: keyword only
 	model *embed.Identity
@@ -80,9 +80,13 @@ func (in *ingest) run(ctx context.Context, places []place) error {
 	if in.rebuild {
 		prep.maxBytes = maxBlob
 	}
-	prep.lookup = func(id string) (Document, error) { return record(in.ix, id) }
+	prep.lookup = func(id string) (Document, error) { return record(ctx, in.ix, id) }
 	prep.start = in.start
-	in.types, in.room = in.ix.Schema().Meta, newGate(windowBytes)
+	sc, err := in.ix.Schema(ctx)
+	if err != nil {
+		return err
+	}
+	in.types, in.room = sc.Meta, newGate(windowBytes)
 	if err := in.b.s.fs.MkdirAll(in.b.path(blobsName)); err != nil {
 		return err
 	}
@@ -107,7 +111,7 @@ func (in *ingest) run(ctx context.Context, places []place) error {
 		return err
 	}
 	// Not before: a source on its way may have counted on one of them.
-	return in.b.dropBlobs(in.ix.Count, in.gone)
+	return in.b.dropBlobs(ctx, in.ix, in.gone)
 }
 
 func (in *ingest) start(f func()) {

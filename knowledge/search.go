@@ -389,7 +389,7 @@ func (q *query) open(ctx context.Context) error {
 			b.err = b.choose(q.r.Mode)
 		}
 	}
-	if err := q.filters(); err != nil {
+	if err := q.filters(ctx); err != nil {
 		return err
 	}
 	return q.settle(ctx)
@@ -466,7 +466,7 @@ func (q *query) collect(ctx context.Context) ([]Item, error) {
 		if err != nil {
 			return nil, err
 		}
-		items, complete, err := q.read(merged, want, least)
+		items, complete, err := q.read(ctx, merged, want, least)
 		if err != nil {
 			return nil, err
 		}

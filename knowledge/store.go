@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/quarrysearch/quarry/bm25/analysis"
+	"github.com/quarrysearch/quarry/collection"
+	"github.com/quarrysearch/quarry/index"
 	"github.com/quarrysearch/quarry/knowledge/embed"
 	"github.com/quarrysearch/quarry/storage"
 )
@@ -49,6 +51,11 @@ type Options struct {
 	// source bytes, so that citations of them can still be checked; default 8,
 	// negative keeps none.
 	KeepVersions int
+	// Elsewhere keeps the indexes of the bases that are made with it, as on a
+	// cluster; their catalogs and sources stay in the directory. Nil makes
+	// bases whose indexes are in the directory; bases of both kinds can stand
+	// side by side. It never becomes one that keeps other indexes.
+	Elsewhere *Elsewhere
 	// FS is the file system of the store; default storage.OS. Files to be
 	// ingested are always read from the host's.
 	FS storage.FS
@@ -56,6 +63,16 @@ type Options struct {
 	Logger *slog.Logger
 	// Now is the clock; default time.Now.
 	Now func() time.Time
+}
+
+// Elsewhere opens and drops indexes that are in no directory of the store. Their
+// names are at most 96 letters, digits, '-', '_' and '.'.
+type Elsewhere struct {
+	// Open opens an index, and makes it where there is none; a schema of more
+	// fields adds them.
+	Open func(ctx context.Context, name string, schema *index.Schema) (collection.Collection, error)
+	// Drop removes an index; storage.ErrNotFound where there is none.
+	Drop func(ctx context.Context, name string) error
 }
 
 // Ranges and defaults of Options.
@@ -225,7 +242,7 @@ func (s *Store) Create(ctx context.Context, id string, o *BaseOptions) (BaseInfo
 	}
 	// The index is made first: the catalog file is what makes the base exist,
 	// and a reader that sees it must find the index it names.
-	ix, err := (&base{s: s, id: id, dir: dir}).openIndex(cat)
+	ix, err := (&base{s: s, id: id, dir: dir}).openIndex(ctx, cat)
 	if err == nil {
 		err = ix.Close()
 	}
@@ -290,6 +307,9 @@ func (s *Store) Delete(ctx context.Context, id string) error {
 		}
 	}
 	// Searches in flight hold snapshots, which outlive the files' names.
+	if b.cat.Collection != "" {
+		errs = append(errs, b.dropIndex(ctx, &b.cat))
+	}
 	return errors.Join(append(errs, removeTree(s.fs, b.dir))...)
 }
 
@@ -337,10 +357,10 @@ func (s *Store) Base(ctx context.Context, id string) (BaseInfo, error) {
 	}
 	defer v.close()
 	info := v.cat.info()
-	if info.Documents, err = v.snap.Count(ofKind(kindDocument)); err != nil {
+	if info.Documents, err = v.snap.Count(ctx, ofKind(kindDocument)); err != nil {
 		return BaseInfo{}, err
 	}
-	info.Chunks, err = v.snap.Count(ofKind(kindChunk))
+	info.Chunks, err = v.snap.Count(ctx, ofKind(kindChunk))
 	return info, err
 }
 

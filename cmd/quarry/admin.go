@@ -15,7 +15,7 @@ import (
 )
 
 type checkCmd struct {
-	engine.IndexArg
+	engine.FilesArg
 	Quick bool `xor:"depth" help:"Only manifest, schema, files and log."`
 	Full  bool `xor:"depth" help:"Also every checksum and every invariant of the data (the default)."`
 	JSON  bool `name:"json" help:"Print the report as JSON."`
@@ -87,7 +87,7 @@ func printCheck(e *console.Console, r *index.CheckReport) error {
 }
 
 type mergeCmd struct {
-	engine.IndexArg
+	engine.FilesArg
 	Segments int  `default:"1" help:"Segments to leave at most."`
 	JSON     bool `name:"json" help:"Print {\"dir\", \"segments\", \"bytes\", \"documents\"} as JSON."`
 }

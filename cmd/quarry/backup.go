@@ -14,7 +14,7 @@ import (
 )
 
 type backupCmd struct {
-	engine.IndexArg
+	engine.FilesArg
 	To     string `arg:"" help:"Directory that is empty or does not exist, or with --update an earlier backup."`
 	Update bool   `help:"Bring an earlier backup of this index up to date: segments it has are verified and kept."`
 	JSON   bool   `name:"json" help:"Print the result as JSON."`

@@ -27,20 +27,20 @@ func (getCmd) Help() string {
 }
 
 // Run prints documents.
-func (c *getCmd) Run(e *console.Console) error {
-	ix, err := engine.OpenReader(c.Dir)
+func (c *getCmd) Run(ctx context.Context, e *console.Console) error {
+	ix, err := c.Reader(ctx)
 	if err != nil {
 		return err
 	}
 	defer ix.Close() // opened for reading: nothing to lose
-	s, err := ix.Snapshot()
+	s, err := ix.Snapshot(ctx)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
 	var missing error
 	for _, id := range c.IDs {
-		d, err := s.Get(id)
+		d, err := s.Get(ctx, id)
 		if errors.Is(err, index.ErrNotFound) {
 			missing = errors.Join(missing, err)
 			continue
@@ -72,7 +72,7 @@ type deleteCmd struct {
 }
 
 func (deleteCmd) Help() string {
-	return `All of it happens at once or not at all.
+	return `All of it happens at once or not at all, but for a collection of a cluster.
 
     quarry delete idx page-1 page-2
     quarry delete idx --where 'platform = "android" and updated < 2020-01-01' --dry-run
@@ -109,14 +109,14 @@ func (c *deleteCmd) Run(ctx context.Context, e *console.Console) (err error) {
 	for _, id := range ids {
 		b.Delete(id)
 	}
-	ix, err := engine.OpenExisting(c.Dir, &index.Options{ReadOnly: c.DryRun})
+	ix, err := c.Open(ctx, &index.Options{ReadOnly: c.DryRun, MustExist: true})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, ix.Close()) }()
-	// Nobody else writes: what is counted here is what the batch deletes.
+	// In a directory nobody else writes: what is counted here is what the batch deletes.
 	r := deleteResult{DryRun: c.DryRun}
-	if r.Deleted, err = registry.CountMatches(ix, ids, f); err != nil {
+	if r.Deleted, err = registry.CountMatches(ctx, ix, ids, f); err != nil {
 		return err
 	}
 	if !c.DryRun {

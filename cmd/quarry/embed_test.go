@@ -316,7 +316,7 @@ func TestImportStopsWhileEmbedding(t *testing.T) {
 
 func TestEvalByModel(t *testing.T) {
 	hub := tinyHub(t, "made/up")
-	dir, cache := collection(t), filepath.Join(t.TempDir(), "cache")
+	dir, cache := collectionDir(t), filepath.Join(t.TempDir(), "cache")
 	for _, args := range [][]string{{}, {"--mode", "vector"}, {"--mode", "keyword", "--rerank", "late"}, {"--rerank", "late"}} {
 		r := decode[evalReport](t, ok(t, append([]string{"eval", "--data", dir, "--embed", hub, "--cache", cache, "--json"}, args...)...))
 		if r.Model != "made/up" || r.EvalReport.Queries != 2 || r.Recall100 != 1 || (r.Rerank == "late") != slices.Contains(args, "--rerank") {

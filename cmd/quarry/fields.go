@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"math"
 	"slices"
@@ -23,6 +24,7 @@ type fieldFlags struct {
 	Lang       string   `placeholder:"CODE" help:"Language of the texts (en, pt-BR), for --analyzer auto, which it implies."`
 	Vector     []string `placeholder:"NAME:DIM[:METRIC]" help:"Vector fields: lists of numbers in the JSON, or rows of a --vector-file. METRIC is cosine (default), dot or l2."`
 	VectorFile []string `placeholder:"NAME=FILE" help:"Vectors of a field from a file (.f32, .f16 or .fvecs, also .gz): row i belongs to line i, counted over all files."`
+	Sparse     []string `placeholder:"NAME" help:"Sparse fields (SPLADE and the like): weights by term in the JSON, {\"sparse\": {NAME: {\"12\": 0.5}}} or {\"indices\", \"values\"}."`
 	Dim        int      `help:"Dimension of a --vector-file that does not say it (.f32, .f16)."`
 	Meta       []string `placeholder:"NAME[:TYPE]" help:"Metadata to take, from the top level or from the object metadata; '*' is everything in that object, and the default. TYPE is keyword, int64, float64, bool or time; default: the type first seen."`
 	JSONField  []string `name:"json-field" placeholder:"NAME=KEY" help:"Metadata field from JSON in a string, such as tags=tags_json."`
@@ -43,6 +45,22 @@ func storedSchema(dir string) (*index.Schema, error) {
 	return &s, ix.Close()
 }
 
+// stored is the schema of the index, nil when there is none.
+func (c *importCmd) stored(ctx context.Context) (*index.Schema, error) {
+	if len(c.Cluster) == 0 {
+		return storedSchema(c.Dir)
+	}
+	ix, err := c.Reader(ctx)
+	if errors.Is(err, index.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	s, err := ix.Schema(ctx)
+	return &s, errors.Join(err, ix.Close())
+}
+
 // resolve makes the schema and the mapping of the flags, on top of the stored
 // schema, if there is one. What a flag leaves open is as stored.
 func (f *fieldFlags) resolve(stored *index.Schema) (*index.Schema, *ingest.Mapping, error) {
@@ -59,6 +77,15 @@ func (f *fieldFlags) resolve(stored *index.Schema) (*index.Schema, *ingest.Mappi
 	}
 	if err := f.vectors(s, m, stored.Vectors); err != nil {
 		return nil, nil, err
+	}
+	for _, v := range stored.Sparse {
+		m.Sparse = append(m.Sparse, v.Name)
+	}
+	for _, name := range f.Sparse {
+		if !slices.Contains(m.Sparse, name) {
+			m.Sparse = append(m.Sparse, name)
+			s.Sparse = append(s.Sparse, index.SparseField{Name: name})
+		}
 	}
 	if err := f.meta(s, m); err != nil {
 		return nil, nil, err

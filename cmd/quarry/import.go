@@ -15,6 +15,7 @@ import (
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/ingest"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/models"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/show"
+	"github.com/quarrysearch/quarry/collection"
 	"github.com/quarrysearch/quarry/index"
 	"github.com/quarrysearch/quarry/storage"
 )
@@ -112,7 +113,7 @@ func (c *importCmd) Run(ctx context.Context, e *console.Console) (err error) {
 			return err
 		}
 	}
-	stored, err := storedSchema(c.Dir)
+	stored, err := c.stored(ctx)
 	if err != nil {
 		return err
 	}
@@ -125,7 +126,7 @@ func (c *importCmd) Run(ctx context.Context, e *console.Console) (err error) {
 		return err
 	}
 	start := time.Now()
-	ix, err := index.Open(c.Dir, &index.Options{Schema: schema, Sync: policy})
+	ix, err := c.IndexArg.Open(ctx, &index.Options{Schema: schema, Sync: policy})
 	if err != nil {
 		return errors.Join(err, embedding.close(e))
 	}
@@ -144,7 +145,7 @@ func (c *importCmd) Run(ctx context.Context, e *console.Console) (err error) {
 	return errors.Join(e.Result(c.JSON, sum), err)
 }
 
-func (c *importCmd) run(ctx context.Context, e *console.Console, ix *index.Index, m *ingest.Mapping, em *embedding, cp ingest.Checkpoint, file string, policy storage.SyncPolicy) (ingest.Progress, error) {
+func (c *importCmd) run(ctx context.Context, e *console.Console, ix collection.Collection, m *ingest.Mapping, em *embedding, cp ingest.Checkpoint, file string, policy storage.SyncPolicy) (ingest.Progress, error) {
 	total := int64(0)
 	for _, s := range cp.Sources {
 		if s.Size < 0 {

@@ -19,7 +19,7 @@ import (
 )
 
 type inspectCmd struct {
-	engine.IndexArg
+	engine.FilesArg
 	Sections bool `help:"List every section of every segment."`
 	JSON     bool `name:"json" help:"Print as JSON."`
 }
@@ -52,6 +52,7 @@ type segmentFile struct {
 	Deleted  int            `json:"deleted"`
 	Text     []textCounts   `json:"text"`
 	Vectors  []vectorCounts `json:"vectors"`
+	Sparse   []sparseCounts `json:"sparse,omitempty"`
 	Sections []section      `json:"sections"`
 }
 
@@ -76,6 +77,13 @@ type vectorCounts struct {
 	HotBytes  int    `json:"hot_bytes"`        // a vector, touched by a walk
 	// Curve is what each width of the walk was measured to give at the build.
 	Curve []curvePoint `json:"curve,omitempty"`
+}
+
+type sparseCounts struct {
+	Field    string `json:"field"`
+	Docs     int    `json:"docs"`
+	Terms    uint64 `json:"terms"`
+	Postings uint64 `json:"postings"`
 }
 
 type curvePoint struct {
@@ -146,7 +154,7 @@ func inspectFiles(dir string, public *index.Schema) ([]segmentFile, error) {
 }
 
 func segmentSchema(public *index.Schema) (*segment.Schema, error) {
-	sc := &segment.Schema{Text: map[string]*segment.TextField{}, Vectors: map[string]*segment.VectorField{}, Meta: public.Meta}
+	sc := &segment.Schema{Text: map[string]*segment.TextField{}, Vectors: map[string]*segment.VectorField{}, Sparse: map[string]bool{}, Meta: public.Meta}
 	for _, t := range public.Text {
 		a, err := analysis.New(t.Analyzer)
 		if err != nil { // one of a program's own; only counts are read here
@@ -158,6 +166,9 @@ func segmentSchema(public *index.Schema) (*segment.Schema, error) {
 	}
 	for _, v := range public.Vectors {
 		sc.Vectors[v.Name] = &segment.VectorField{Name: v.Name}
+	}
+	for _, v := range public.Sparse {
+		sc.Sparse[v.Name] = true
 	}
 	return sc, nil
 }
@@ -189,6 +200,10 @@ func inspectFile(fs storage.FS, dir string, entry storage.SegmentEntry, sc *segm
 			c.Curve = append(c.Curve, curvePoint{p.Ef, show.Round(float64(p.Slack), 4), show.Round(float64(p.Recall), 4), show.Round(float64(p.Distances), 1)})
 		}
 		out.Vectors = append(out.Vectors, c)
+	}
+	for _, field := range sortedKeys(seg.Sparse) {
+		st := seg.Sparse[field].Stats()
+		out.Sparse = append(out.Sparse, sparseCounts{field, int(st.DocsWithField), st.Terms, st.Postings})
 	}
 	return out, nil
 }
@@ -227,6 +242,9 @@ func (f *segmentFile) print(b *strings.Builder, e *console.Console, sections boo
 		} else {
 			b.WriteString(", no graph: scanned\n")
 		}
+	}
+	for _, v := range f.Sparse {
+		fmt.Fprintf(b, "  sparse %s: %d documents, %d terms, %d postings\n", show.Line(v.Field, 60), v.Docs, v.Terms, v.Postings)
 	}
 	rows := [][]string{}
 	for _, s := range f.groups(sections) {

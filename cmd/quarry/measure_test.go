@@ -88,7 +88,7 @@ func TestBenchText(t *testing.T) {
 }
 
 // collection writes a small collection in BEIR's layout.
-func collection(t *testing.T) string {
+func collectionDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, content := range map[string]string{
@@ -108,7 +108,7 @@ func collection(t *testing.T) string {
 }
 
 func TestEval(t *testing.T) {
-	dir := collection(t)
+	dir := collectionDir(t)
 	run := filepath.Join(t.TempDir(), "out.run")
 	r := decode[evalReport](t, ok(t, "eval", "--data", dir, "--run", run, "--json"))
 	if r.Analyzer != "english" || r.Docs != 2 || r.EvalReport.Queries != 2 || r.Skipped != 1 || r.NDCG10 != 1 || r.MRR10 != 1 {

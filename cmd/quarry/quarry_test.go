@@ -393,6 +393,35 @@ func TestImportVectorFile(t *testing.T) {
 	fails(t, console.ExitFailed, "has 2 rows, this is line 3", "import", dir, file, file, "--vector-file", "e="+v)
 }
 
+func TestSparse(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "idx")
+	lines := `{"id":"a","text":"river bank","sparse":{"s":{"7":0.5,"12":1}}}
+{"id":"b","text":"old bank","sparse":{"s":{"indices":[12,7],"values":[0.25,2]}}}
+{"id":"c","text":"bank"}
+`
+	ok(t, "import", dir, writeFile(t, "c.jsonl", lines), "--sparse", "s")
+	if r := search(t, dir, "--sparse", `{"7":1,"12":1}`); ids(r) != "b a" || r.Hits[0].Kind != index.ScoreSparse || r.Hits[0].Sparse.Raw != 2.25 || r.Total != 2 {
+		t.Errorf("%s %+v", ids(r), r.Hits)
+	}
+	if r := search(t, dir, "river", "--sparse", `{"indices":[7],"values":[1]}`, "--weights", "1,3"); ids(r) != "b a" && ids(r) != "a b" || r.Hits[0].Kind != index.ScoreRRF {
+		t.Errorf("%s %+v", ids(r), r.Hits)
+	}
+	if out := ok(t, "get", dir, "b", "--json"); !strings.Contains(out, `"sparse":{"s":{"7":2,"12":0.25}}`) {
+		t.Error(out)
+	}
+	ok(t, "merge", dir)
+	if out := ok(t, "inspect", dir); !strings.Contains(out, "sparse s: 2 documents, 2 terms, 4 postings") {
+		t.Error(out)
+	}
+	ok(t, "import", dir, writeFile(t, "d.jsonl", `{"id":"d","sparse":{"s":{"7":9}}}`)) // the field is known by now
+	if r := search(t, dir, "--sparse", `{"7":1}`, "--sparse-field", "s"); ids(r) != "d b a" {
+		t.Error(ids(r))
+	}
+	fails(t, console.ExitFailed, "weight -1 of term 7", "search", dir, "--sparse", `{"7":-1}`)
+	fails(t, console.ExitFailed, `no sparse field "x"`, "search", dir, "--sparse", `{"7":1}`, "--sparse-field", "x")
+	fails(t, console.ExitFailed, `sparse field "s"`, "import", dir, writeFile(t, "e.jsonl", `{"id":"e","sparse":{"s":[1]}}`))
+}
+
 func TestErrors(t *testing.T) {
 	dir := imported(t, 20)
 	empty := t.TempDir()
@@ -401,7 +430,7 @@ func TestErrors(t *testing.T) {
 	fails(t, console.ExitUsage, "unknown flag", "search", dir, "--bogus")
 	fails(t, console.ExitUsage, "nothing to search for", "search", dir)
 	fails(t, console.ExitUsage, "needs --vector-file", "search", dir, "x", "--mode", "hybrid")
-	fails(t, console.ExitUsage, "want two", "search", dir, "x", "--vector-file", q, "--weights", "1")
+	fails(t, console.ExitUsage, "want 2", "search", dir, "x", "--vector-file", q, "--weights", "1")
 	fails(t, console.ExitUsage, "above 0", "search", dir, "x", "--vector-file", q, "--weights", "0,1")
 	fails(t, console.ExitUsage, "--row 1", "search", dir, "--vector-file", q, "--row", "1")
 	fails(t, console.ExitUsage, "--facet", "search", dir, "x", "--facet", "lang:many")

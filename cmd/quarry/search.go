@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/engine"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/models"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/show"
+	"github.com/quarrysearch/quarry/collection"
 	"github.com/quarrysearch/quarry/index"
 	"github.com/quarrysearch/quarry/index/filter"
 	"github.com/quarrysearch/quarry/knowledge/embed"
@@ -44,11 +46,14 @@ type searchCmd struct {
 	TargetRecall float64 `placeholder:"0.95" help:"Recall@10 wanted where --ef is not given."`
 	Exact        bool    `help:"Scan every vector."`
 
+	Sparse      string `placeholder:"JSON" help:"Sparse query vector, weights by term: '{\"12\": 0.5}'. A leg of its own, joined with the others that are given."`
+	SparseField string `placeholder:"NAME" help:"Sparse field; may be left out when there is one."`
+
 	models.Flags
 
 	Fusion       string    `enum:"auto,rrf,weighted" default:"auto" help:"How hybrid joins its legs: rrf or weighted; auto is weighted where the model declares what unrelated texts score, so that both legs' scores mean something."`
 	RankConstant int       `placeholder:"60" help:"Rank constant of rrf."`
-	Weights      []float64 `placeholder:"KEYWORD,VECTOR" help:"Weights of the legs, default 1,1."`
+	Weights      []float64 `placeholder:"KEYWORD,VECTOR" help:"Weights of the legs given, in the order keyword, vector, sparse; default 1 each."`
 	Depth        int       `help:"Hits each leg gives to the fusion, default 100."`
 	MinScore     float64   `help:"Drop hits with a lower score."`
 
@@ -72,23 +77,27 @@ func (searchCmd) Help() string {
     quarry search idx deploy --vector-file q.f32 --row 3 --filter 'tags contains any ["CLI"]'
     quarry search idx --filter 'created between 2024-01-01 and 2024-06-30' -k 100
     quarry search idx --query-string 'title:river "old bank"~2 -money strase~'
+    quarry search idx --sparse '{"2181": 1.4, "3976": 0.8}' --sparse-field splade
     quarry search idx archive --group platform --group-size 2
 
 An index that was imported with --embed is searched by words and by meaning: the query is embedded by the model that DIR.embed.json records, or, where that is somewhere else now, by the one --embed names, which must be the same. --mode keyword does without and loads no model; so do demands on words (--phrase, --and, --at-least, --prefix, --field), unless --mode hybrid is given too.
 
 A filter knows = != < <= > >=, in […], between … and …, prefix, contains any […], contains all […], exists FIELD, is null, is empty, and, or, not and parentheses. Without words and vector it lists what matches, by id. Put -- before words that start with a dash.
 
---json prints one object: {"hits": [{"id", "score", "score_kind", "keyword", "vector": {"rank", "raw", "score"}, "fields", "highlights", "explanation"}], "total", "next", "facets", "plan", "notes", "elapsed_ns"}; total is -1 with --no-count. With --group the hits stand in "groups": [{"value", "hits"}].`
+--json prints one object: {"hits": [{"id", "score", "score_kind", "keyword", "vector", "sparse": {"rank", "raw", "score"}, "fields", "highlights", "explanation"}], "total", "next", "facets", "plan", "notes", "elapsed_ns"}; total is -1 with --no-count. With --group the hits stand in "groups": [{"value", "hits"}].`
 }
 
 // Run searches.
 func (c *searchCmd) Run(ctx context.Context, e *console.Console) error {
-	ix, err := engine.OpenReader(c.Dir)
+	ix, err := c.Reader(ctx)
 	if err != nil {
 		return err
 	}
 	defer ix.Close() // opened for reading: nothing to lose
-	schema := ix.Schema()
+	schema, err := ix.Schema(ctx)
+	if err != nil {
+		return err
+	}
 	q, err := c.query(ctx, e, &schema)
 	if err != nil {
 		return err
@@ -163,6 +172,12 @@ func (c *searchCmd) query(ctx context.Context, e *console.Console, schema *index
 			return q, err
 		}
 	}
+	if c.Sparse != "" {
+		q.Sparse = &index.SparseQuery{Field: c.SparseField}
+		if err := json.Unmarshal([]byte(c.Sparse), &q.Sparse.Vector); err != nil {
+			return q, fmt.Errorf("--sparse: %w", err)
+		}
+	}
 	q.Fusion.Method = engine.FusionMethod(c.Fusion, q.Vector)
 	return q, c.setWeights(&q)
 }
@@ -195,8 +210,8 @@ func (c *searchCmd) legs(embeds bool) (keyword, vector bool, err error) {
 		return false, false, console.Usagef("--mode %s needs words to search for", c.Mode)
 	case (c.Mode == "vector" || c.Mode == "hybrid") && !vector:
 		return false, false, console.Usagef("--mode %s needs --vector-file, or words and an index imported with --embed", c.Mode)
-	case !words && !vector && c.Filter == "" && len(c.Facet) == 0:
-		return false, false, console.Usagef("nothing to search for: give words, --vector-file or --filter")
+	case !words && !vector && c.Sparse == "" && c.Filter == "" && len(c.Facet) == 0:
+		return false, false, console.Usagef("nothing to search for: give words, --vector-file, --sparse or --filter")
 	}
 	return words && c.Mode != "vector", vector && c.Mode != "keyword", nil
 }
@@ -280,17 +295,30 @@ func (c *searchCmd) embedQuery(ctx context.Context, e *console.Console, record *
 }
 
 func (c *searchCmd) setWeights(q *index.Query) error {
+	var legs []*float64
+	if q.Text != nil {
+		legs = append(legs, &q.Text.Weight)
+	}
+	if q.Vector != nil {
+		legs = append(legs, &q.Vector.Weight)
+	}
+	if q.Sparse != nil {
+		legs = append(legs, &q.Sparse.Weight)
+	}
 	switch {
 	case len(c.Weights) == 0:
 		return nil
-	case len(c.Weights) != 2:
-		return console.Usagef("--weights: %d numbers, want two: of the keyword leg, of the vector leg", len(c.Weights))
-	case q.Text == nil || q.Vector == nil:
+	case len(legs) < 2:
 		return console.Usagef("--weights is for hybrid searches")
-	case !(c.Weights[0] > 0 && c.Weights[1] > 0):
-		return console.Usagef("--weights %v: want two numbers above 0; --mode leaves a leg out", c.Weights)
+	case len(c.Weights) != len(legs):
+		return console.Usagef("--weights: %d numbers, want %d: of each leg, in the order keyword, vector, sparse", len(c.Weights), len(legs))
 	}
-	q.Text.Weight, q.Vector.Weight = c.Weights[0], c.Weights[1]
+	for i, w := range c.Weights {
+		if !(w > 0) {
+			return console.Usagef("--weights %v: want numbers above 0; --mode leaves a leg out", c.Weights)
+		}
+		*legs[i] = w
+	}
 	return nil
 }
 
@@ -342,8 +370,12 @@ func titleField(schema *index.Schema) string {
 }
 
 // didYouMean tells of words that the index has instead, if there are any.
-func didYouMean(ctx context.Context, e *console.Console, ix *index.Index, schema *index.Schema, text string) error {
-	snap, err := ix.Snapshot()
+func didYouMean(ctx context.Context, e *console.Console, ix collection.Collection, schema *index.Schema, text string) error {
+	local, ok := ix.(*collection.Local)
+	if !ok {
+		return nil // a cluster does not tell its words
+	}
+	snap, err := local.Index.Snapshot()
 	if err != nil {
 		return err
 	}

@@ -104,7 +104,11 @@ func legs(h *index.Hit) string {
 		}
 		return fmt.Sprintf("%s #%d %.3f", name, l.Rank, l.Score)
 	}
-	return "(" + leg("keyword", h.Keyword) + ", " + leg("vector", h.Vector) + ")"
+	out := leg("keyword", h.Keyword) + ", " + leg("vector", h.Vector)
+	if h.Sparse != nil {
+		out += ", " + leg("sparse", h.Sparse)
+	}
+	return "(" + out + ")"
 }
 
 func facet(b *strings.Builder, name string, counts []index.FacetCount, color bool) {

@@ -100,7 +100,7 @@ func openStore(t testing.TB, o *knowledge.Options, bases map[string]map[string]s
 	if o == nil {
 		o = &knowledge.Options{Embedder: newWords()}
 	}
-	o.FS = storage.NewMemFS()
+	o.FS, o.Elsewhere = storage.NewMemFS(), elsewhere
 	s, err := knowledge.Open("store", o)
 	if err != nil {
 		t.Fatal(err)

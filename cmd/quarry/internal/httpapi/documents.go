@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"time"
 
+	"github.com/quarrysearch/quarry/bm25/sparse"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/httpapi/shape"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/registry"
 	"github.com/quarrysearch/quarry/index"
@@ -13,10 +14,11 @@ import (
 
 // A document is index.Document, with rules.
 type document struct {
-	ID      string               `json:"id" shape:"required,minlen=1,maxlen=512" doc:"bytes of UTF-8"`
-	Text    map[string]string    `json:"text,omitempty" shape:"maxitems=1024" doc:"declared text fields"`
-	Vectors map[string][]float32 `json:"vectors,omitempty" shape:"maxitems=1024" doc:"declared vector fields; not the one that a model fills"`
-	Meta    map[string]any       `json:"meta,omitempty" shape:"maxitems=65536" doc:"metadata: strings, numbers (integers exact to 64 bits), true or false, times as strings, lists of these, or null"`
+	ID      string                   `json:"id" shape:"required,minlen=1,maxlen=512" doc:"bytes of UTF-8"`
+	Text    map[string]string        `json:"text,omitempty" shape:"maxitems=1024" doc:"declared text fields"`
+	Vectors map[string][]float32     `json:"vectors,omitempty" shape:"maxitems=1024" doc:"declared vector fields; not the one that a model fills"`
+	Sparse  map[string]sparse.Vector `json:"-"` // not over HTTP
+	Meta    map[string]any           `json:"meta,omitempty" shape:"maxitems=65536" doc:"metadata: strings, numbers (integers exact to 64 bits), true or false, times as strings, lists of these, or null"`
 }
 
 // A body is a document whose id is in the path.

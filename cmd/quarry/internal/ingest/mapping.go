@@ -8,9 +8,13 @@ import (
 	"strings"
 
 	"github.com/quarrysearch/quarry/bench"
+	"github.com/quarrysearch/quarry/bm25/sparse"
 	"github.com/quarrysearch/quarry/index"
 	"github.com/quarrysearch/quarry/index/filter"
 )
+
+// sparseKey is the nested object whose keys are sparse fields.
+const sparseKey = "sparse"
 
 // metadataKey is the nested object whose keys are metadata without being named.
 const metadataKey = "metadata"
@@ -29,6 +33,9 @@ type Mapping struct {
 	// Rows are vectors given as files: row i belongs to line i, both from 0,
 	// counted over all sources.
 	Rows map[string]bench.Matrix[float32]
+	// Sparse are sparse fields, taken from the object "sparse" or else from the top
+	// level: weights by term, {"12": 0.5}, or {"indices": [12], "values": [0.5]}.
+	Sparse []string
 	// Meta are metadata fields to take from the top level, or else from the
 	// object "metadata". Types are optional; filter.Undeclared takes the type
 	// first seen.
@@ -69,6 +76,9 @@ func (m *Mapping) document(p *objectParser, line []byte, row int) (index.Documen
 		return d, err
 	}
 	if d.Vectors, err = m.vectors(object, row); err != nil {
+		return d, err
+	}
+	if d.Sparse, err = m.sparse(object); err != nil {
 		return d, err
 	}
 	d.Meta, err = m.meta(object)
@@ -179,6 +189,33 @@ func (m *Mapping) vectors(object map[string]any, row int) (map[string][]float32,
 			return nil, fmt.Errorf("vector field %q: its file has %d rows, this is line %d", name, rows.Rows(), row+1)
 		}
 		out[name] = rows.Row(row)
+	}
+	return out, nil
+}
+
+func (m *Mapping) sparse(object map[string]any) (map[string]sparse.Vector, error) {
+	nested, _ := object[sparseKey].(map[string]any)
+	var out map[string]sparse.Vector
+	for _, key := range m.Sparse {
+		v, ok := nested[key]
+		if !ok {
+			v, ok = lookup(object, key)
+		}
+		if !ok || v == nil {
+			continue
+		}
+		text, err := json.Marshal(v)
+		if err != nil {
+			return nil, fmt.Errorf("sparse field %q: %w", key, err)
+		}
+		var vector sparse.Vector
+		if err := vector.UnmarshalJSON(text); err != nil {
+			return nil, fmt.Errorf("sparse field %q: %w", key, err)
+		}
+		if out == nil {
+			out = make(map[string]sparse.Vector, len(m.Sparse))
+		}
+		out[key] = vector
 	}
 	return out, nil
 }

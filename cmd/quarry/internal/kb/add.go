@@ -58,7 +58,7 @@ func (c *addCmd) Run(ctx context.Context, s *session) (err error) {
 	if err != nil {
 		return err
 	}
-	open := s.resources()
+	open := s.resources(c.Cluster...)
 	defer open.close(&err)
 	store, err := open.writer(ctx, c.Store, embeddersOf(infos)...)
 	if err != nil {
@@ -185,7 +185,7 @@ func (c *rebuildCmd) Run(ctx context.Context, s *session) (err error) {
 		}
 		name = o.Embedder
 	}
-	open := s.resources()
+	open := s.resources(c.Cluster...)
 	defer open.close(&err)
 	store, err := open.writer(ctx, c.Store, name)
 	if err != nil {

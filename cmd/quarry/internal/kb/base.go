@@ -72,7 +72,7 @@ func (c *createCmd) Run(ctx context.Context, s *session) (err error) {
 	if err != nil {
 		return err
 	}
-	open := s.resources()
+	open := s.resources(c.Cluster...)
 	defer open.close(&err)
 	store, err := open.store(ctx, c.Store, true, o.Embedder)
 	if err != nil {
@@ -107,7 +107,7 @@ func (c *listCmd) Run(ctx context.Context, s *session) (err error) {
 	if err != nil {
 		return err
 	}
-	open := s.resources()
+	open := s.resources(c.Cluster...)
 	defer open.close(&err)
 	store, err := open.store(ctx, c.Store, false)
 	if err != nil {
@@ -201,7 +201,7 @@ func (c *rmCmd) Run(ctx context.Context, s *session) (err error) {
 	if _, err := pick(ctx, c.Store, c.ID); err != nil {
 		return err
 	}
-	open := s.resources()
+	open := s.resources(c.Cluster...)
 	defer open.close(&err)
 	store, err := open.store(ctx, c.Store, true)
 	if err != nil {
@@ -251,7 +251,7 @@ func (c *checkCmd) Run(ctx context.Context, s *session) (err error) {
 	if err != nil {
 		return err
 	}
-	open := s.resources()
+	open := s.resources(c.Cluster...)
 	defer open.close(&err)
 	store, err := open.store(ctx, c.Store, false)
 	if err != nil {

@@ -349,7 +349,7 @@ func (c *flowRunCmd) Run(ctx context.Context, s *session) (err error) {
 	if err != nil {
 		return err
 	}
-	open := s.resources()
+	open := s.resources(c.Cluster...)
 	defer open.close(&err)
 	rr, err := (&rerankFlag{c.Reranker}).reranker(ctx, open)
 	if err != nil {

@@ -41,7 +41,7 @@ func (c *getCmd) Validate() error {
 
 // Run prints a record or writes a source.
 func (c *getCmd) Run(ctx context.Context, s *session) (err error) {
-	open := s.resources()
+	open := s.resources(c.Cluster...)
 	defer open.close(&err)
 	store, err := open.reader(ctx, c.Store, c.ID)
 	if err != nil {
@@ -141,7 +141,7 @@ func (c *expandCmd) Validate() error {
 
 // Run prints a passage.
 func (c *expandCmd) Run(ctx context.Context, s *session) (err error) {
-	open := s.resources()
+	open := s.resources(c.Cluster...)
 	defer open.close(&err)
 	store, err := open.reader(ctx, c.Store, c.ID)
 	if err != nil {

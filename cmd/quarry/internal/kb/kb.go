@@ -12,6 +12,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/console"
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/engine"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/models"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/show"
 	"github.com/quarrysearch/quarry/knowledge"
@@ -159,14 +160,15 @@ func noBase(dir, id string) error {
 // stores; services. They are closed in the opposite order.
 type resources struct {
 	open    Opener
+	cluster []string // nodes that keep the indexes of bases
 	cache   string   // of the embedders opened next, "" for none
 	names   []string // of the embedders, in the order of opening
 	byName  map[string]embed.Embedder
 	closers []func() error
 }
 
-func (s *session) resources() *resources {
-	return &resources{open: s.open, byName: map[string]embed.Embedder{}}
+func (s *session) resources(cluster ...string) *resources {
+	return &resources{open: s.open, cluster: cluster, byName: map[string]embed.Embedder{}}
 }
 
 // close closes what was opened and adds to *err what fails.
@@ -206,7 +208,11 @@ func (r *resources) store(ctx context.Context, dir string, write bool, names ...
 			embedders[name] = e
 		}
 	}
-	store, err := knowledge.Open(dir, &knowledge.Options{ReadOnly: !write, Embedders: embedders})
+	elsewhere, err := engine.Elsewhere(r.cluster)
+	if err != nil {
+		return nil, err
+	}
+	store, err := knowledge.Open(dir, &knowledge.Options{ReadOnly: !write, Embedders: embedders, Elsewhere: elsewhere})
 	if err == nil {
 		r.closers = append(r.closers, store.Close)
 	}

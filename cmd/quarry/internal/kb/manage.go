@@ -50,7 +50,7 @@ func (c *stateFlags) set(ctx context.Context, s *session, on bool, done string) 
 	if _, err := pick(ctx, c.Store, c.ID); err != nil {
 		return err
 	}
-	open := s.resources()
+	open := s.resources(c.Cluster...)
 	defer open.close(&err)
 	store, err := open.store(ctx, c.Store, true)
 	if err != nil {
@@ -93,7 +93,7 @@ func (c *pruneCmd) Run(ctx context.Context, s *session) (err error) {
 	if err != nil {
 		return err
 	}
-	open := s.resources()
+	open := s.resources(c.Cluster...)
 	defer open.close(&err)
 	store, err := open.store(ctx, c.Store, true)
 	if err != nil {
@@ -148,7 +148,7 @@ func (c *freezeCmd) Run(ctx context.Context, s *session) (err error) {
 	if _, err := pick(ctx, c.Store, c.ID); err != nil {
 		return err
 	}
-	open := s.resources()
+	open := s.resources(c.Cluster...)
 	defer open.close(&err)
 	store, err := open.store(ctx, c.Store, !c.List)
 	if err != nil {

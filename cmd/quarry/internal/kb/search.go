@@ -79,7 +79,7 @@ type answer struct {
 
 // Run searches.
 func (c *searchCmd) Run(ctx context.Context, s *session) (err error) {
-	open := s.resources()
+	open := s.resources(c.Cluster...)
 	defer open.close(&err)
 	store, ids, err := c.open(ctx, open)
 	if err != nil {

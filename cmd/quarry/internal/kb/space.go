@@ -110,7 +110,7 @@ func (c *spaceCreateCmd) Run(ctx context.Context, s *session) (err error) {
 	if _, err := pick(ctx, c.Store, cmp.Or(c.Base, c.ID)); err != nil {
 		return err
 	}
-	open := s.resources()
+	open := s.resources(c.Cluster...)
 	defer open.close(&err)
 	cat, err := open.openCatalog(c.Store, true)
 	if err != nil {
@@ -163,7 +163,7 @@ func (spaceListCmd) Help() string {
 
 // Run lists spaces.
 func (c *spaceListCmd) Run(_ context.Context, s *session) (err error) {
-	open := s.resources()
+	open := s.resources(c.Cluster...)
 	defer open.close(&err)
 	cat, err := open.openCatalog(c.Store, false)
 	if err != nil {
@@ -261,7 +261,7 @@ func (spacePublishCmd) Help() string {
 
 // Run publishes.
 func (c *spacePublishCmd) Run(ctx context.Context, s *session) (err error) {
-	open := s.resources()
+	open := s.resources(c.Cluster...)
 	defer open.close(&err)
 	cat, service, err := open.spaces(ctx, c.Store, true, nil)
 	if err != nil {
@@ -404,7 +404,7 @@ func (c *evidenceCmd) Validate() error {
 
 // Run retrieves.
 func (c *evidenceCmd) Run(ctx context.Context, s *session) (err error) {
-	open := s.resources()
+	open := s.resources(c.Cluster...)
 	defer open.close(&err)
 	o := &space.Options{Rerankers: map[string]rerank.Reranker{}}
 	rr, err := (&rerankFlag{c.Rerank}).reranker(ctx, open)
@@ -471,7 +471,7 @@ func (c *verifyCmd) Run(ctx context.Context, s *session) (err error) {
 	if err := json.NewDecoder(io.LimitReader(in, 64<<20)).Decode(&answer); err != nil {
 		return fmt.Errorf("%s: %w", c.File, err)
 	}
-	open := s.resources()
+	open := s.resources(c.Cluster...)
 	defer open.close(&err)
 	_, service, err := open.spaces(ctx, c.Store, false, nil)
 	if err != nil {

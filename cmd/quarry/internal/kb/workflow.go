@@ -25,8 +25,9 @@ const (
 type runCmd struct {
 	Workflow string `arg:"" help:"File with the workflow's JSON."`
 
-	Store string   `placeholder:"DIR" help:"Store whose bases the workflow searches."`
-	Var   []string `sep:"none" placeholder:"NAME=TEXT" help:"Input variable, such as user_message=…; may be repeated."`
+	Store   string   `placeholder:"DIR" help:"Store whose bases the workflow searches."`
+	Cluster []string `placeholder:"URL" help:"Nodes of the cluster that keeps the indexes of the store's bases."`
+	Var     []string `sep:"none" placeholder:"NAME=TEXT" help:"Input variable, such as user_message=…; may be repeated."`
 	models.Flags
 	Reranker string `default:"late" placeholder:"NAME" help:"What the model cross-encoder stands for: late, none, or a service as in kb search --rerank."`
 	Trace    bool   `help:"Add the trace of the nodes to the result, and tell on stderr what runs."`
@@ -77,7 +78,7 @@ func (c *runCmd) Run(ctx context.Context, s *session) (err error) {
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.Workflow, err)
 	}
-	open := s.resources()
+	open := s.resources(c.Cluster...)
 	defer open.close(&err)
 	env, err := c.environment(ctx, s, open, typesOf(data))
 	if err != nil {

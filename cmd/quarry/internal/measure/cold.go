@@ -13,7 +13,7 @@ import (
 )
 
 type coldCmd struct {
-	engine.IndexArg
+	engine.FilesArg
 	Query       string  `required:"" placeholder:"Q.fvecs" help:"Query vectors."`
 	VectorField string  `placeholder:"NAME" help:"Vector field; default the one there is."`
 	First       int     `default:"100" help:"Queries that are timed."`

@@ -28,7 +28,7 @@ func (filteredCmd) Help() string {
     quarry bench filtered --base base.fvecs --query query.fvecs --json
     quarry bench filtered --base b.fvecs --query q.fvecs --shares 10,1 --per-cell 20
 
---json prints, for each cell, {"kind": "filtered", "engine", "set", "share", "correlation", "matches", "queries", "k", "recall", "short", "avg_us", "p99_us", "exact_us", "best_us", "best"}: short counts queries that got fewer than min(k, matches) hits, exact_us is the time of comparing every full vector that passes, best_us that of the fastest single way with recall 0.95 or more: the exact scan, or a walk without the filter whose hits are filtered, widened until they suffice.`
+--json prints, for each cell, {"kind": "filtered", "engine", "set", "share", "correlation", "matches", "queries", "k", "recall", "short", "avg_us", "p99_us", "exact_us", "best_us", "best", "to_best", "ways", "chosen"}: short counts queries that got fewer than min(k, matches) hits, ways has {"avg_us", "recall", "short"} of each single way, exact_us is that of comparing every full vector that passes, best_us that of the fastest with recall 0.95 or more, to_best the time as a multiple of it, and chosen the number of queries by the way taken. The ways are exact; flat, graph and two-hop, those among which the engine chooses; and filter after, a walk without the filter whose hits are filtered, widened until they suffice.`
 }
 
 // filteredBench is one run of bench filtered.
@@ -81,21 +81,50 @@ func (c *filteredCmd) Run(ctx context.Context, e *console.Console) (err error) {
 	}
 	defer func() { err = errors.Join(err, f.snap.Close()) }()
 	return bench.RunFiltered(ctx, bench.FilteredConfig{Engine: c.engine(), Set: c.Set, Grid: f.grid, Base: base, Queries: queries, Metric: metric, K: c.K, Shares: c.Shares,
-		PerCell: c.PerCell, Passes: c.Passes, Search: f.search(false), Exact: f.search(true), Singles: []bench.Strategy{{Name: "filter after", Search: f.after}},
+		PerCell: c.PerCell, Passes: c.Passes, Search: f.search("", false), Exact: f.search("", true), Singles: f.singles(), Chosen: f.chosen,
 		Report: e.Report(c.JSON)})
 }
 
 func column(i int) string { return fmt.Sprintf("c%d", i) }
 
-func (f *filteredBench) search(exact bool) bench.FilteredSearch {
+// singles are the ways to search among what passes.
+func (f *filteredBench) singles() []bench.Strategy {
+	out := []bench.Strategy{{Name: "filter after", Search: f.after}}
+	for _, plan := range []string{"flat", "graph", "two-hop"} {
+		out = append(out, bench.Strategy{Name: plan, Search: f.search(plan, false)})
+	}
+	return out
+}
+
+func (f *filteredBench) query(query []float32, k int, r bench.Restriction) index.Query {
+	return index.Query{K: k, Filter: filter.Lt(column(r.Column), r.Below), Vector: &index.VectorQuery{Field: vectorField, Vector: query, TargetRecall: f.c.Recall}}
+}
+
+func (f *filteredBench) search(plan string, exact bool) bench.FilteredSearch {
 	return func(ctx context.Context, query []float32, k int, r bench.Restriction, dst []int32) ([]int32, error) {
-		res, err := f.snap.Search(ctx, index.Query{K: k, Filter: filter.Lt(column(r.Column), r.Below),
-			Vector: &index.VectorQuery{Field: vectorField, Vector: query, TargetRecall: f.c.Recall, Exact: exact}})
+		q := f.query(query, k, r)
+		q.Vector.Plan, q.Vector.Exact = plan, exact
+		res, err := f.snap.Search(ctx, q)
 		if err != nil {
 			return dst, err
 		}
 		return appendRows(dst, res)
 	}
+}
+
+// chosen tells by what plan a query is answered.
+func (f *filteredBench) chosen(ctx context.Context, query []float32, k int, r bench.Restriction) (string, error) {
+	q := f.query(query, k, r)
+	q.Explain = true
+	res, err := f.snap.Search(ctx, q)
+	if err != nil {
+		return "", err
+	}
+	way := ""
+	for _, s := range res.Plan.Segments {
+		way = max(way, s.Vector) // there is one segment
+	}
+	return way, nil
 }
 
 // after searches without the filter and keeps what passes, wider and wider.

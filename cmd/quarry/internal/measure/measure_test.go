@@ -72,7 +72,8 @@ func TestFiltered(t *testing.T) {
 		t.Fatalf("%d lines", len(out))
 	}
 	for i, l := range out {
-		if l["set"] != "noise" || l["recall"].(float64) < 0.95 || l["short"] != 0.0 || l["matches"] != []float64{200, 5}[i/3] || l["best"] == "" || l["exact_us"].(float64) <= 0 {
+		if l["set"] != "noise" || l["recall"].(float64) < 0.95 || l["short"] != 0.0 || l["matches"] != []float64{200, 5}[i/3] || l["best"] == "" || l["exact_us"].(float64) <= 0 ||
+			len(l["ways"].(map[string]any)) != 5 || l["chosen"].(map[string]any)["flat"] != 4.0 || l["to_best"].(float64) <= 0 {
 			t.Errorf("%v", l)
 		}
 	}

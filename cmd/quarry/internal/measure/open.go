@@ -19,7 +19,7 @@ import (
 )
 
 type openCmd struct {
-	engine.IndexArg
+	engine.FilesArg
 	Query  string  `placeholder:"Q.fvecs" help:"Search with these vectors, and tell what that keeps in memory."`
 	Recall float64 `default:"0.95" help:"Recall wanted (target_recall)."`
 	Set    string  `placeholder:"NAME" help:"Name of the set, for the report; default the index's folder."`

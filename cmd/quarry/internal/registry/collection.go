@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/models"
+	"github.com/quarrysearch/quarry/collection"
 	"github.com/quarrysearch/quarry/index"
 	"github.com/quarrysearch/quarry/index/filter"
 	"github.com/quarrysearch/quarry/knowledge/embed"
@@ -195,7 +196,7 @@ func (c *Collection) Delete(ctx context.Context, ids []string, f filter.Filter, 
 	// Nobody else writes meanwhile: what is counted is what the batch deletes.
 	c.e.writes.Lock()
 	defer c.e.writes.Unlock()
-	n, err := CountMatches(c.e.ix, ids, f)
+	n, err := CountMatches(ctx, &collection.Local{Index: c.e.ix}, ids, f)
 	if err != nil || dryRun || n == 0 {
 		return n, err
 	}
@@ -204,18 +205,18 @@ func (c *Collection) Delete(ctx context.Context, ids []string, f filter.Filter, 
 
 // CountMatches counts what f matches, or where f is zero the ids that exist, all
 // on one snapshot.
-func CountMatches(ix *index.Index, ids []string, f filter.Filter) (int, error) {
-	s, err := ix.Snapshot()
+func CountMatches(ctx context.Context, ix collection.Collection, ids []string, f filter.Filter) (int, error) {
+	s, err := ix.Snapshot(ctx)
 	if err != nil {
 		return 0, err
 	}
 	defer s.Close()
 	if !f.IsZero() {
-		return s.Count(f)
+		return s.Count(ctx, f)
 	}
 	n := 0
 	for _, id := range ids {
-		there, err := s.Exists(id)
+		there, err := s.Exists(ctx, id)
 		if err != nil {
 			return 0, err
 		}
