@@ -12,6 +12,7 @@ type HybridConfig struct {
 	Queries     int // how many there are
 	K           int // 0 means 10
 	Passes      int // the fastest of each query counts; 0 means 5
+	Depth       int // for the report
 	Threads     int // for the report; with 1 the legs run one after the other
 
 	// Modes and Filters are measured in every pair; the empty filter is none.
@@ -43,6 +44,7 @@ type HybridLine struct {
 	Filter  string   `json:"filter,omitempty"`
 	Threads int      `json:"threads"`
 	K       int      `json:"k"`
+	Depth   int      `json:"depth,omitempty"` // hits each leg gives to the fusion
 	Queries int      `json:"queries"`
 	Hits    int      `json:"hits"`             // of all queries together
 	Recall  *float64 `json:"recall,omitempty"` // of mode vector without a filter
@@ -92,7 +94,7 @@ func (c *HybridConfig) measure(ctx context.Context, mode, filter string) (Hybrid
 		found[i], err = c.Search(ctx, i, mode, filter, found[i][:0])
 		return err
 	})
-	line := HybridLine{Kind: "hybrid", Engine: c.Engine, Set: c.Set, Mode: mode, Filter: filter, Threads: c.Threads, K: c.K, Queries: c.Queries, Latency: latency.rounded()}
+	line := HybridLine{Kind: "hybrid", Engine: c.Engine, Set: c.Set, Mode: mode, Filter: filter, Threads: c.Threads, K: c.K, Depth: c.Depth, Queries: c.Queries, Latency: latency.rounded()}
 	recall, n := 0.0, min(c.Queries, c.Truth.Rows())
 	for i, rows := range found {
 		line.Hits += len(rows)

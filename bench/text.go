@@ -13,6 +13,8 @@ type TextConfig struct {
 	Set     string // name of the data, for the report
 	Mode    string // union, and or phrase: for the report
 	K       int    // for the report; 0 means 10
+	Count   bool   // for the report: matches are counted
+	Share   int    // for the report: documents that pass a filter, in percent; 0 without
 	Queries int    // how many there are
 	Passes  int    // 0 means 15
 
@@ -56,6 +58,8 @@ type TextLatency struct {
 	Set      string `json:"set,omitempty"`
 	Mode     string `json:"mode"`
 	K        int    `json:"k"`
+	Count    bool   `json:"count,omitempty"`
+	Share    int    `json:"share,omitempty"`
 	Segments int    `json:"segments"`
 	Queries  int    `json:"queries"`
 	Hits     int    `json:"hits"` // of all queries together: equal speed on unequal answers is none
@@ -96,7 +100,7 @@ func RunText(ctx context.Context, c TextConfig) error {
 	if err != nil {
 		return fmt.Errorf("bench: query: %w", err)
 	}
-	line := TextLatency{Kind: "text", Engine: c.Engine, Set: c.Set, Mode: c.Mode, K: c.K, Segments: size.Segments, Queries: c.Queries}
+	line := TextLatency{Kind: "text", Engine: c.Engine, Set: c.Set, Mode: c.Mode, K: c.K, Count: c.Count, Share: c.Share, Segments: size.Segments, Queries: c.Queries}
 	line.Latency = latency.rounded()
 	for _, n := range hits {
 		line.Hits += n

@@ -10,7 +10,7 @@ import (
 // DefaultEF are the search widths swept where a VectorConfig names none. The
 // peers' scripts sweep most of them.
 func DefaultEF() []int {
-	return []int{10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256, 384, 512, 800}
+	return []int{4, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256, 384, 512, 800}
 }
 
 // A VectorConfig says what RunVectors measures. Engine, Queries, Truth, Build,

@@ -325,6 +325,21 @@ func (b *bitset) seek(doc uint32) (uint32, int) {
 	return b.base + uint32(64*i+bit), int(b.ranks[i]) + bits.OnesCount64(w&(1<<bit-1))
 }
 
+// orInto adds the docs to the bits of a window that starts at from.
+func (b *bitset) orInto(set *[windowWords]uint64, from uint32) {
+	at := int64(b.base) - int64(from)
+	for src := b.words; len(src) >= 8 && at < windowDocs; src, at = src[8:], at+64 {
+		w := binary.LittleEndian.Uint64(src)
+		i, shift := int(at>>6), uint(at&63)
+		if i >= 0 {
+			set[i&(windowWords-1)] |= w << shift
+		}
+		if i >= -1 && i+1 < windowWords {
+			set[(i+1)&(windowWords-1)] |= w >> (64 - shift)
+		}
+	}
+}
+
 // appendPositions appends the positions of a block of docs: one width for
 // every run of 64 values, then the runs, packed. A doc's first position is a
 // value as it is, the others are gaps less one.

@@ -20,7 +20,8 @@ import (
 // with ascending docs. Docs without the field are left out. The first mistake
 // sticks and is returned by Err and Write. Not safe for concurrent use.
 //
-// A term costs 64 bytes (one cache line), its own and those of its hash slot; a
+// Tokens are counted a few at a time, so that their cache misses overlap. A term
+// costs 64 bytes (one cache line), its own and those of its hash slot; a
 // token one to two bytes more, in pieces of growing size from one arena, so
 // that memory holds few pointers however large the segment.
 type Builder struct {
@@ -31,6 +32,10 @@ type Builder struct {
 	arena  arena
 	norms  []byte
 	refs   []termRef // working space of Write
+
+	tokens []token // not counted yet, and their bytes
+	text   []byte
+	warm   uint32 // keeps the loads of touch
 
 	doc    uint32
 	length uint32
@@ -54,7 +59,18 @@ type termState struct {
 	pos     stream
 }
 
-const minTable = 256
+// A token waits for a few more: what a term's count needs lies in three places
+// far apart in memory, and those of several tokens are fetched side by side.
+type token struct {
+	hash uint64
+	pos  uint32
+	end  uint32 // of its bytes in text
+}
+
+const (
+	minTable   = 256
+	tokenBatch = 32
+)
 
 // NewBuilder returns an empty builder.
 func NewBuilder() *Builder {
@@ -70,6 +86,7 @@ func (b *Builder) Reset() {
 	clear(b.table)
 	b.states, b.terms, b.norms = b.states[:0], b.terms[:0], b.norms[:0]
 	b.arena.used = 0
+	b.tokens, b.text = b.tokens[:0], b.text[:0]
 	b.inDoc, b.any, b.err = false, false, nil
 }
 
@@ -97,6 +114,7 @@ func (b *Builder) EndDoc() {
 		b.fail(storage.Invalidf("bm25: EndDoc without StartDoc"))
 		return
 	}
+	b.count()
 	b.inDoc = false
 	if b.length == 0 {
 		return
@@ -115,7 +133,45 @@ func (b *Builder) Token(term []byte, pos uint32) {
 		b.fail(storage.Invalidf("bm25: token of %d bytes at %d outside a doc or its limits", len(term), pos))
 		return
 	}
-	s := b.state(term)
+	b.text = append(b.text, term...)
+	b.tokens = append(b.tokens, token{maphash.Bytes(b.seed, term), pos, uint32(len(b.text))})
+	if len(b.tokens) == tokenBatch {
+		b.count()
+	}
+}
+
+// count counts the waiting tokens.
+func (b *Builder) count() {
+	b.touch()
+	from := uint32(0)
+	for i := range b.tokens {
+		t := &b.tokens[i]
+		b.add(b.text[from:t.end], t.hash, t.pos)
+		from = t.end
+	}
+	b.tokens, b.text = b.tokens[:0], b.text[:0]
+}
+
+// touch reads a byte of each place that counting the tokens will need.
+func (b *Builder) touch() {
+	mask, sum := uint64(len(b.table)-1), b.warm
+	for i := range b.tokens {
+		h := b.tokens[i].hash
+		slot := b.table[h&mask]
+		if slot == 0 || slot>>32 != h>>32 {
+			continue
+		}
+		at := b.states[uint32(slot)-1].pos.at
+		if slab := int(at >> slabBits); slab < len(b.arena.slabs) {
+			sum += uint32(b.arena.slabs[slab][at&(slabSize-1)])
+		}
+	}
+	b.warm = sum
+}
+
+// add counts a token.
+func (b *Builder) add(term []byte, hash uint64, pos uint32) {
+	s := b.state(term, hash)
 	gap := pos
 	switch {
 	case s.freq == 0 || s.doc != b.doc:
@@ -152,8 +208,7 @@ func (b *Builder) flushDoc(s *termState) {
 }
 
 // state finds a term's state or makes one.
-func (b *Builder) state(term []byte) *termState {
-	h := maphash.Bytes(b.seed, term)
+func (b *Builder) state(term []byte, h uint64) *termState {
 	key := shortKey(term)
 	mask := uint64(len(b.table) - 1)
 	for i := h & mask; ; i = (i + 1) & mask {

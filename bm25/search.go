@@ -212,7 +212,7 @@ func (x *search) or() {
 		rest, restSum := x.partition(floor)
 		essential := s.order[rest:]
 		switch {
-		case x.accept.kind == acceptDocs:
+		case x.accept.kind == acceptDocs && x.postings(essential) > ledByFew*uint64(len(x.accept.docs)):
 			to = x.ledByFilter(from, to, uint32(min(sum, math.MaxUint32)))
 		case len(essential) == 1 && s.leaves[essential[0]].kind == leafTerm:
 			// Windows end at multiples of 64, or the next would overlap.
@@ -227,6 +227,18 @@ func (x *search) or() {
 		}
 		from = to
 	}
+}
+
+// ledByFew is how many postings are read in the time in which one accepted doc
+// is sought in the lists.
+const ledByFew = 8
+
+// postings sums up the postings of leaves.
+func (x *search) postings(leaves []int) (n uint64) {
+	for _, i := range leaves {
+		n += x.s.leaves[i].df
+	}
+	return n
 }
 
 // bounds sets the bound of every leaf in [from, to) and returns their sum, and

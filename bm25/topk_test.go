@@ -42,3 +42,44 @@ func TestBestOfAStream(t *testing.T) {
 		}
 	}
 }
+
+// Count reads the longest list as bits where the others are dense, and seeks
+// in it where they are sparse, in blocks that lie in several windows.
+func TestCountOfUnion(t *testing.T) {
+	rng := rand.New(rand.NewPCG(10, 10))
+	const n = 120_000
+	docs := map[uint32]text{}
+	want := 0
+	for d := range uint32(n) {
+		var words text
+		if d%37 == 0 {
+			words = append(words, "long")
+		}
+		if d/20_000%2 == 0 && rng.IntN(60) == 0 || d%37 == 0 && rng.IntN(9) == 0 {
+			words = append(words, "other")
+		}
+		if d > 50_000 && d < 52_000 || d%10_007 == 1 {
+			words = append(words, "run")
+		}
+		if len(words) > 0 {
+			docs[d] = words
+			want++
+		}
+	}
+	_, f := buildField(t, docs, n)
+	b, err := Bind(oneField("long", "other", "run"), []SegmentFields{{"f": f}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s Scratch
+	if got, err := b.Count(0, Accept{}, &s); got != want || err != nil {
+		t.Fatalf("%d, %v; want %d", got, err, want)
+	}
+	all := make([]uint64, n/64)
+	for i := range all {
+		all[i] = ^uint64(0)
+	}
+	if got, err := b.Count(0, AcceptBits(all), &s); got != want || err != nil {
+		t.Fatalf("%d with a filter, %v; want %d", got, err, want)
+	}
+}

@@ -171,6 +171,10 @@ func (x *search) eval(n *node, depth int, from, to uint32, scored bool) *frame {
 		if r == nil {
 			return f
 		}
+		if !scored && r.kind == leafTerm {
+			r.cur[0].mark(&f.set, from, to)
+			return f
+		}
 		docs, freqs := r.drain(x.s, from, to)
 		x.s.Work.Scored += len(docs)
 		for i, d := range docs {
@@ -182,7 +186,9 @@ func (x *search) eval(n *node, depth int, from, to uint32, scored bool) *frame {
 		}
 		return f
 	}
-	f.scores = [windowDocs]uint32{}
+	if scored {
+		f.scores = [windowDocs]uint32{}
+	}
 	switch n.op {
 	case opAny:
 		x.evalAny(n.kids, n.min, f, depth, from, to, scored, false)
@@ -192,7 +198,9 @@ func (x *search) eval(n *node, depth int, from, to uint32, scored bool) *frame {
 		x.evalBest(n, f, depth, from, to, scored)
 	case opConst:
 		f.set = x.eval(n.kids[0], depth+1, from, to, false).set
-		f.addConstant(n.raw)
+		if scored {
+			f.addConstant(n.raw)
+		}
 	case opBool:
 		x.evalBool(n, f, depth, from, to, scored)
 	}
@@ -222,7 +230,7 @@ func (x *search) evalBool(n *node, f *frame, depth int, from, to uint32, scored 
 			f.set[i] &^= kid.set[i]
 		}
 	}
-	if n.raw > 0 {
+	if scored && n.raw > 0 {
 		f.addConstant(n.raw)
 	}
 }
@@ -294,6 +302,14 @@ func (x *search) evalAny(kids []*node, least int, f *frame, depth int, from, to 
 	}
 	var union [windowWords]uint64
 	for _, k := range kids {
+		if !scored && least <= 1 && k.op == opLeaf {
+			if r := x.run(k); r == nil || r.kind == leafTerm {
+				if r != nil {
+					r.cur[0].mark(&union, from, to)
+				}
+				continue
+			}
+		}
 		kid := x.eval(k, depth+1, from, to, scored)
 		for w := range union {
 			union[w] |= kid.set[w]
@@ -362,9 +378,107 @@ func (b *Bound) Count(seg int, accept Accept, s *Scratch) (int, error) {
 	if seg < 0 || seg >= b.segs {
 		return 0, storage.Invalidf("bm25: segment %d of %d", seg, b.segs)
 	}
+	if accept.kind == acceptAll && b.root.op == opAny && b.root.min == 1 && b.root.flat() {
+		if n, ok, err := b.countUnion(seg, s); ok {
+			return n, err
+		}
+	}
 	n := 0
 	err := b.eachWindow(seg, accept, s, func(_ int, set []uint64) { n += popcount(set) })
 	return n, err
+}
+
+// fewSought is the number of docs in a window up to which they are sought in
+// the longest list rather than both be joined as bits.
+const fewSought = 64
+
+// countUnion counts the docs of any of several terms: all of the most frequent
+// one, and those of the others that it lacks, so that its list is read only
+// where the others have docs. ok is false when the leaves are not all terms.
+func (b *Bound) countUnion(seg int, s *Scratch) (n int, ok bool, err error) {
+	x := search{b: b, s: s, accept: &Accept{}, docs: b.docs[seg]}
+	x.open(seg)
+	most := 0
+	for i := range s.leaves {
+		if s.leaves[i].kind != leafTerm {
+			return 0, false, nil
+		}
+		if s.leaves[i].df > s.leaves[most].df {
+			most = i
+		}
+	}
+	if len(s.leaves) == 0 {
+		return 0, true, nil
+	}
+	longest := &s.leaves[most].cur[0]
+	n = int(longest.e.df)
+	for from := uint32(0); from < x.docs; {
+		to, next := uint32(min(uint64(from)+windowDocs, uint64(x.docs))), uint32(noDoc)
+		var set [windowWords]uint64
+		for i := range s.leaves {
+			if c := &s.leaves[i].cur[0]; i != most {
+				next = min(next, c.mark(&set, from, to))
+			}
+		}
+		if count := popcount(set[:]); count > fewSought {
+			var held [windowWords]uint64
+			longest.mark(&held, from, to)
+			for i, w := range set {
+				n += bits.OnesCount64(w &^ held[i])
+			}
+		} else if count > 0 {
+			for _, d := range s.docs[:listBits(s.docs[:], &set, from)] {
+				if longest.seek(d) != d {
+					n++
+				}
+			}
+		}
+		from = max(to, next&^63)
+	}
+	for i := range s.leaves {
+		if err := s.leaves[i].err(); err != nil {
+			return 0, true, err
+		}
+	}
+	return n, true, nil
+}
+
+// mark sets the bits of the postings in the window [from, to) and returns a doc
+// at or after to before which none lies. Blocks stored as bitsets are taken as
+// they are.
+func (c *cursor) mark(set *[windowWords]uint64, from, to uint32) uint32 {
+	s := &c.skip
+	for at := from; at < to; at = s.last + 1 {
+		if s.block < 0 || s.last < at {
+			if !s.seek(at) {
+				return noDoc
+			}
+		}
+		if s.done() {
+			return noDoc
+		}
+		if s.lo >= to {
+			return s.lo
+		}
+		if c.docsBlock != s.block && (c.setBlock == s.block || c.openSet()) {
+			c.set.orInto(set, from)
+		} else if c.docsBlock == s.block || c.load() {
+			c.i = seekInBlock(&c.docs, c.n, 0, at)
+			for _, d := range c.docs[c.i:c.n] {
+				if d >= to {
+					return d
+				}
+				o := (d - from) & (windowDocs - 1)
+				set[o>>6] |= 1 << (o & 63)
+			}
+		} else {
+			return noDoc
+		}
+		if s.last >= to-1 {
+			return to
+		}
+	}
+	return to
 }
 
 // eachWindow calls fn with the matching docs of each window that has any: the

@@ -437,7 +437,9 @@ func (r beamRule) loosened() beamRule {
 
 // ruleFor gives the cheapest rule whose calibrated recall@10 reaches the
 // target, for k neighbors: the curve is measured at 10, and every neighbor more
-// widens the beam by one.
+// widens the beam by one. It takes no slack below 0, which tells little of queries
+// that are unlike the vectors: between tight clusters all neighbors are about
+// equally far, and the walk would end where it began.
 func (c *calibration) ruleFor(target float32, k int) beamRule {
 	if target == 0 {
 		target = defaultRecall
@@ -446,18 +448,22 @@ func (c *calibration) ruleFor(target float32, k int) beamRule {
 	if len(c.curve) == 0 {
 		return beamRule{ef: 96 + extra, slack: noSlack}
 	}
-	at := len(c.curve) - 1
-	for i, p := range c.curve {
+	curve := c.curve
+	for len(curve) > 1 && curve[0].slack < 0 && curve[0].slack > noSlack {
+		curve = curve[1:]
+	}
+	at := len(curve) - 1
+	for i, p := range curve {
 		if p.recall >= target {
 			at = i
 			break
 		}
 	}
-	p := c.curve[at]
-	if at == 0 || p.recall < target || p.recall <= c.curve[at-1].recall {
+	p := curve[at]
+	if at == 0 || p.recall < target || p.recall <= curve[at-1].recall {
 		return beamRule{ef: int(p.ef) + extra, slack: p.slack}
 	}
-	prev := c.curve[at-1]
+	prev := curve[at-1]
 	return between(prev, p, (target-prev.recall)/(p.recall-prev.recall), extra)
 }
 

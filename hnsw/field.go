@@ -30,6 +30,7 @@ type codec interface {
 	Stride() int
 	Encode(dst []byte, v []float32)
 	Bind(q *quant.Query, v []float32)
+	Blur(row []byte, d float32) float32
 }
 
 func newCodec(m *meta) codec {

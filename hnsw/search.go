@@ -74,9 +74,39 @@ func (f *Field) walkGraph(p Params, wide int, rule beamRule, s *Scratch, dst []N
 		w.stats.Plan = PlanAbandoned
 		return f.finishFlat(p, wide, s, dst, w.stats)
 	}
+	if p.Oversample == 0 {
+		top = f.likely(top, p.K)
+	}
 	dst, err = f.rescore(s, top, p.K, &w.stats, dst)
 	return dst, w.stats, err
 }
+
+// likely cuts off the candidates that are farther by code than the k-th by more
+// than codes err: of those that the calibration asks for, made for the hardest
+// query of a hundred, most queries need fewer.
+func (f *Field) likely(top []key, k int) []key {
+	if len(top) <= k {
+		return top
+	}
+	at, stride := int(keyID(top[k-1])), f.codec.Stride()
+	d := keyDistance(top[k-1])
+	far := d + float32(blurs*f.codec.Blur(f.codes[at*stride:(at+1)*stride], d))
+	n := k
+	for n < len(top) && keyDistance(top[n]) <= far {
+		n++
+	}
+	return top[:n]
+}
+
+// blurs is how many standard deviations two distances by code may be in the
+// wrong order. Rows rescored and recall@10, all that the calibration asks for and
+// with 3.5 and 2.5 (4-bit codes but for the last):
+//
+//	60,000 × 784   16.0 .9958   12.9 .9958   12.1 .9955
+//	88,945 × 384   17.0 .9902   14.4 .9902   13.4 .9893
+//	340,000 × 100  38.0 .9887   29.4 .9886   24.2 .9874
+//	399,000 × 50   16.0 .9929   10.9 .9928   10.6 .9913
+const blurs = 3.5
 
 // bind checks the arguments and makes q the query of s.
 func (f *Field) bind(q []float32, p Params, s *Scratch) error {

@@ -161,3 +161,26 @@ func TestFieldOf10MB(t *testing.T) {
 		t.Errorf("the shorter one is not first: %v", got)
 	}
 }
+
+// TestCouplesOfSyllables: what Vietnamese writes as one word ranks above its
+// syllables apart, and asks for no more than these under And.
+func TestCouplesOfSyllables(t *testing.T) {
+	ix := textIndex(t, "vietnamese", "nam giới ở đất việt", "người việt nam ta", "một hai ba")
+	for _, q := range []TextQuery{{Text: "Việt Nam"}, {Text: "Việt Nam", Operator: And}} {
+		if got := ask(t, ix, q); !slices.Equal(got, []string{"2", "1"}) {
+			t.Errorf("%+v: %v", q, got)
+		}
+	}
+	if got := ask(t, ix, TextQuery{Text: "Việt Nam", Phrase: true}); !slices.Equal(got, []string{"2"}) {
+		t.Errorf("phrase: %v", got)
+	}
+	r := mustSearch(t, ix, Query{Text: &TextQuery{Text: "việt nam"}, Highlight: []string{"t"}, K: 1, Explain: true})
+	p := r.Hits[0].Highlights["t"][0]
+	marked := ""
+	for _, m := range p.Marks {
+		marked += "[" + p.Text[m.Start:m.End] + "]"
+	}
+	if marked != "[việt nam]" && marked != "[việt][nam]" {
+		t.Errorf("marks %s", marked)
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -59,6 +60,7 @@ type variant struct {
 	name    string
 	o       Options
 	disk    bool // mapped files of the host; else memory
+	read    bool // files of the host that are read, not mapped
 	procs   int  // GOMAXPROCS, 0 as it is
 	reopens int  // reopen after every so many operations, 0 never
 }
@@ -69,8 +71,34 @@ func variants() []variant {
 		{name: "small", o: Options{NoBackground: true, MutableBytes: 64 << 10, MaxSegments: 2, GraphMin: 2}},
 		{name: "background", o: Options{MutableBytes: 64 << 10, MaxSegments: 3, Sync: storage.SyncEvery(time.Millisecond), GraphMin: 20}, procs: 4},
 		{name: "reopened", o: Options{NoBackground: true, MutableBytes: 200 << 10, Sync: storage.SyncNever, Verify: true}, reopens: 3, procs: 1},
+		{name: "read", o: Options{NoBackground: true, MutableBytes: 64 << 10, Sync: storage.SyncNever}, disk: true, read: true, reopens: 9},
 		{name: "on disk", o: Options{NoBackground: true, MutableBytes: 64 << 10, Sync: storage.SyncNever, Threads: 1}, disk: true},
 	}
+}
+
+// A readFS reads files where others map them.
+type readFS struct{ storage.OS }
+
+type readBytes []byte
+
+func (b readBytes) Bytes() []byte                             { return b }
+func (readBytes) Advise(off, n int64, _ storage.Advice) error { return nil }
+func (readBytes) Close() error                                { return nil }
+
+func (readFS) Map(name string) (storage.Mapping, error) {
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, len(data)+storage.SectionAlign)
+	for skip := range b {
+		if reflect.ValueOf(b[skip:]).Pointer()%storage.SectionAlign == 0 { // as a page is
+			b = b[skip:][:len(data)]
+			break
+		}
+	}
+	copy(b, data)
+	return readBytes(b), nil
 }
 
 // An opRun is a list on its way through one variant.
@@ -93,6 +121,9 @@ func runOps(t testing.TB, ops []string, v variant) (out []string, err error) {
 	r := &opRun{variant: v, m: model{}, dir: "/db", fs: storage.NewMemFS()}
 	if v.disk {
 		r.fs, r.dir = storage.OS{}, filepath.Join(t.TempDir(), "db")
+	}
+	if v.read {
+		r.fs = readFS{}
 	}
 	r.o.FS, r.o.Schema = r.fs, testSchema()
 	if r.ix, err = Open(r.dir, &r.o); err != nil {

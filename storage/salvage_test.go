@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"syscall"
 	"testing"
 )
 
@@ -45,8 +46,21 @@ func TestWALSeal(t *testing.T) {
 			must(t, w.Close())
 		}
 	}
+	full, records, _ := fiveRecords(t, SyncAlways)
+	w, _ := openWAL(t, full, "/", SyncAlways)
+	put(t, w, []byte("last"))
+	full.SetHook(func(op Op, _ string, _ int) error {
+		if op == OpWrite {
+			return &PartialWrite{Bytes: 9, Err: syscall.ENOSPC}
+		}
+		return nil
+	})
+	must(t, w.Close())
+	if got, r, err := readLog(full, "/", 1); err != nil || r.Torn || !sameRecords(got, append(records, []byte("last"))) {
+		t.Errorf("without space for the seal: %d records, %+v, %v", len(got), r, err)
+	}
 	fs := NewMemFS()
-	w, _ := openWAL(t, fs, "/", SyncAlways)
+	w, _ = openWAL(t, fs, "/", SyncAlways)
 	must(t, w.Close())
 	if n := len(slurp(t, fs, WALName(1))); n != walHeaderSize {
 		t.Errorf("a log without a record has %d bytes", n)

@@ -509,6 +509,19 @@ func (w *WAL) Err() error {
 	return w.err
 }
 
+// seal ends the log. On a full disk it goes without, which loses nothing.
+func (w *WAL) seal() error {
+	if w.off == walHeaderSize {
+		return nil
+	}
+	w.skipToFrame()
+	w.appendFrame(frameSeal, nil)
+	if err := w.writeLocked(w.written); !IsDiskFull(err) {
+		return err
+	}
+	return nil
+}
+
 // Close syncs what was appended, whatever the policy, seals and closes the log.
 // Later calls return an error matching ErrClosed. The seal is not synced: a
 // crash that takes it leaves what one before Close would.
@@ -520,10 +533,8 @@ func (w *WAL) Close() error {
 	}
 	w.closed = true
 	err := w.syncLocked()
-	if err == nil && w.off > walHeaderSize {
-		w.skipToFrame()
-		w.appendFrame(frameSeal, nil)
-		err = w.writeLocked(w.written)
+	if err == nil {
+		err = w.seal()
 	}
 	w.err = ErrClosed
 	w.buf, w.spare = nil, nil

@@ -31,6 +31,8 @@ type line struct {
 	Correlation string  `json:"correlation"`
 	AvgUs       float64 `json:"avg_us"`
 	BestUs      float64 `json:"best_us"`
+	ExactUs     float64 `json:"exact_us"`
+	Best        string  `json:"best"`
 
 	Mode    string  `json:"mode"` // text, hybrid
 	Filter  string  `json:"filter"`
@@ -119,7 +121,7 @@ func medians(runs []line) line {
 	}
 	for _, get := range []func(*line) *float64{
 		func(l *line) *float64 { return &l.Recall }, func(l *line) *float64 { return &l.QPS }, func(l *line) *float64 { return &l.BuildS },
-		func(l *line) *float64 { return &l.AvgUs }, func(l *line) *float64 { return &l.BestUs }, func(l *line) *float64 { return &l.P50Us },
+		func(l *line) *float64 { return &l.AvgUs }, func(l *line) *float64 { return &l.BestUs }, func(l *line) *float64 { return &l.ExactUs }, func(l *line) *float64 { return &l.P50Us },
 		func(l *line) *float64 { return &l.P99Us }, func(l *line) *float64 { return &l.IndexS }, func(l *line) *float64 { return &l.Ratio },
 		func(l *line) *float64 { return &l.Each }, func(l *line) *float64 { return &l.OpenMs }, func(l *line) *float64 { return &l.FirstMs },
 	} {

@@ -50,6 +50,10 @@ var others = []struct {
 	{"churn", "| set | engine | state | replaced | recall | avg µs | MB on disk |\n|---|---|---|--:|--:|--:|--:|", func(l line) string {
 		return fmt.Sprintf("| %s | %s | %s | %d × | %.4f | %.1f | %.0f |", l.Set, l.Engine, l.State, l.Round, l.Recall, l.AvgUs, float64(l.Bytes)/1e6)
 	}},
+	{"filtered", "| set | engine | share | lies | recall | avg µs | best single way, µs | times it | times the exact scan |\n|---|---|--:|---|--:|--:|--:|--:|--:|", func(l line) string {
+		return fmt.Sprintf("| %s | %s | %g %% | %s | %.4f | %.1f | %s, %.1f | %.2f | %.2f |", l.Set, l.Engine, l.Share, l.Correlation, l.Recall, l.AvgUs, l.Best, l.BestUs,
+			part(l.AvgUs, l.BestUs), part(l.AvgUs, l.ExactUs))
+	}},
 	{"text index", "| set | engine | indexed, s | MB on disk |\n|---|---|--:|--:|", func(l line) string {
 		return fmt.Sprintf("| %s | %s | %.1f | %.0f |", l.Set, l.Engine, l.IndexS, float64(l.Bytes)/1e6)
 	}},
@@ -111,4 +115,12 @@ func round3(x float64) float64 {
 	}
 	p := math.Pow10(2 - int(math.Floor(math.Log10(x))))
 	return math.Round(x*p) / p
+}
+
+// part is a as a multiple of b, 0 where there is no b.
+func part(a, b float64) float64 {
+	if b <= 0 {
+		return 0
+	}
+	return a / b
 }

@@ -20,11 +20,10 @@ type Scratch struct {
 
 	cursors []cursor
 	order   []int
-	keys    []uint64 // the heap: Float32bits(score)<<32 | ^doc, the worst first
-	sums    [windowDocs]uint64
-	set     [windowWords]uint64
-	docs    [windowDocs]uint32 // candidates
-	scores  [windowDocs]uint64 // and their sums
+	keys    []uint64            // the heap: Float32bits(score)<<32 | ^doc, the worst first
+	sums    [windowDocs]uint64  // of the docs of a window; all zero between windows
+	set     [windowWords]uint64 // those that have one
+	docs    [windowDocs]uint32  // candidates
 }
 
 // A search is one query at work in one segment.
@@ -156,7 +155,7 @@ func (x *search) run() {
 				}
 				n = x.collect(from, restSum)
 			}
-			x.finish(n, s.order[:rest], restSum)
+			x.finish(n, from, to, s.order[:rest], restSum)
 		}
 		if from = to; from >= x.docs {
 			return
@@ -238,8 +237,7 @@ func (s *Scratch) add(c *cursor, from, to uint32) {
 	}
 }
 
-// collect turns the sums of the window into candidates: accepted, and not
-// hopeless. It leaves the window empty.
+// collect makes docs of the window candidates: those accepted, and not hopeless.
 func (x *search) collect(from uint32, restSum uint64) int {
 	s := x.s
 	least := x.least - min(x.least, restSum)
@@ -248,7 +246,6 @@ func (x *search) collect(from uint32, restSum uint64) int {
 		if w == 0 {
 			continue
 		}
-		s.set[i] = 0
 		keep := ^uint64(0)
 		if x.accept.Bits != nil {
 			keep = 0
@@ -259,10 +256,8 @@ func (x *search) collect(from uint32, restSum uint64) int {
 		sums := s.sums[64*i : 64*i+64 : 64*i+64]
 		for ; w != 0; w &= w - 1 {
 			b := bits.TrailingZeros64(w) & 63
-			sum := sums[b]
-			sums[b] = 0
-			s.docs[n&(windowDocs-1)], s.scores[n&(windowDocs-1)] = from+uint32(64*i+b), sum
-			if sum >= least && keep>>b&1 != 0 {
+			s.docs[n&(windowDocs-1)] = from + uint32(64*i+b)
+			if sums[b] >= least && keep>>b&1 != 0 {
 				n++
 			}
 		}
@@ -273,15 +268,20 @@ func (x *search) collect(from uint32, restSum uint64) int {
 // takeAccepted makes the accepted docs below to candidates of sum 0.
 func (x *search) takeAccepted(to uint32) (n int) {
 	for d := x.accept.Docs; x.at < len(d) && d[x.at] < to && n < windowDocs; x.at++ {
-		x.s.docs[n], x.s.scores[n] = d[x.at], 0
+		x.s.docs[n] = d[x.at]
 		n++
 	}
 	return n
 }
 
+// seekCost is what it costs to seek a candidate, in postings that are added in a
+// row.
+const seekCost = 4
+
 // finish applies the other terms to n candidates, dropping those that their
-// bounds can no longer lift, and offers what is left to the heap.
-func (x *search) finish(n int, rest []int, restSum uint64) {
+// bounds can no longer lift, and offers what is left to the heap. Where
+// candidates are many, a term is added to the whole window: that is cheaper.
+func (x *search) finish(n int, from, to uint32, rest []int, restSum uint64) {
 	s := x.s
 	for _, i := range rest {
 		c := &s.cursors[i]
@@ -290,29 +290,35 @@ func (x *search) finish(n int, rest []int, restSum uint64) {
 		}
 		least := x.least - min(x.least, restSum)
 		kept := 0
-		for j, d := range s.docs[:n] {
-			s.docs[kept], s.scores[kept] = d, s.scores[j]
-			if s.scores[j] >= least {
+		for _, d := range s.docs[:n] {
+			s.docs[kept] = d
+			if s.sums[(d-from)&(windowDocs-1)] >= least {
 				kept++
 			}
 		}
 		if n = kept; n == 0 {
-			return
+			break
 		}
-		s.addTo(c, n)
+		if postings := float64(c.l.df) / float64(x.docs) * float64(to-from); float64(n)*seekCost > postings {
+			s.add(c, from, to)
+		} else {
+			s.addTo(c, s.docs[:n], from)
+		}
 		restSum -= c.bound
 	}
-	for i, sum := range s.scores[:n] {
-		if sum >= x.least {
-			x.push(s.docs[i], sum)
+	for _, d := range s.docs[:n] {
+		if sum := s.sums[(d-from)&(windowDocs-1)]; sum >= x.least {
+			x.push(d, sum)
 		}
 	}
+	clear(s.sums[:to-from])
+	clear(s.set[:])
 }
 
-// addTo adds the contributions of a term to the first n candidates.
-func (s *Scratch) addTo(c *cursor, n int) {
+// addTo adds the contributions of a term to ascending candidates.
+func (s *Scratch) addTo(c *cursor, docs []uint32, from uint32) {
 	next := uint32(0) // no posting lies below, from the last seek on
-	for i, d := range s.docs[:n] {
+	for _, d := range docs {
 		if d < next {
 			continue
 		}
@@ -321,7 +327,7 @@ func (s *Scratch) addTo(c *cursor, n int) {
 		}
 		s.Postings++
 		if next = c.docs[c.i]; next == d {
-			s.scores[i] += contribution(c.q, c.code(c.i))
+			s.sums[(d-from)&(windowDocs-1)] += contribution(c.q, c.code(c.i))
 		}
 	}
 }

@@ -151,3 +151,20 @@ func (m Metric) Rescore(q, base []float32, ids []uint32, out []float32) {
 		out[i] = cosineDistance(d)
 	}
 }
+
+// blur is the standard deviation of the error of a distance d by code, when a
+// component is off by a part of step, none likelier than another. Along the line
+// from the query that makes 2√d·s (cosine: √(2d)·s), s² = step²/12; the rest is
+// the square of the error itself, but for its mean, which all distances have. Under Dot it depends on the length of the
+// query: +Inf.
+func (m Metric) blur(step, d float64, dim int) float32 {
+	if m == Dot {
+		return float32(math.Inf(1))
+	}
+	s := step * step / 12
+	line, square := float64(4*d)*s, float64(2*float64(dim))*float64(s*s)
+	if m == Cosine { // half of a squared distance
+		line, square = line/2, square/4
+	}
+	return float32(math.Sqrt(float64(line) + float64(square)))
+}

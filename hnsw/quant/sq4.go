@@ -71,6 +71,12 @@ func (c *SQ4) Encode(dst []byte, v []float32) {
 	}
 }
 
+// Blur is as that of SQ8.
+func (c *SQ4) Blur(row []byte, d float32) float32 {
+	step := math.Float32frombits(binary.LittleEndian.Uint32(row[c.stride-affineMeta:]))
+	return c.query.metric.blur(float64(step), float64(d), c.query.dim)
+}
+
 // nibbles writes the codes of v and returns their sum and that of their
 // squares. The first half of the components fills the lower halves of the
 // bytes, the second the upper ones.

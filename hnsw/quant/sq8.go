@@ -74,6 +74,13 @@ func (c *SQ8) Encode(dst []byte, v []float32) {
 	binary.LittleEndian.PutUint32(meta[4:], math.Float32bits(norm))
 }
 
+// Blur is about the standard deviation of the error of d, the distance by code of
+// a query and row. +Inf under Dot; anything for a damaged row.
+func (c *SQ8) Blur(row []byte, d float32) float32 {
+	step, _ := rowMeta(row[:c.stride])
+	return c.metric.blur(float64(step), float64(d), c.dim)
+}
+
 // quantize writes the biased codes of v, whose largest magnitude is m, and
 // returns the sum of the squared codes: 0 when v is zero or not finite.
 func quantize(dst []byte, v []float32, m float32) (squares int32) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# run.sh DIR DOCS QUERIES union|and|phrase [K]: Lucene on the files of quarry bench text. Needs Java 21 or later (JAVA_HOME, or java on the path) and,
+# run.sh DIR DOCS QUERIES union|and|phrase [K] [ids] [count] [share=N]: Lucene on the files of quarry bench text. Needs Java 21 or later (JAVA_HOME, or java on the path) and,
 # the first time, Maven, which fetches what pom.xml pins into the cache folder.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

@@ -3,8 +3,14 @@
 //
 // The n-grams of the plain analyzer are indexed and asked for as ever; a word of
 // three characters and more is a term besides, so that a name or a compound found
-// whole outranks its pieces. MRR@10 on XQuAD zh is .958 with and .960 without: for
-// questions in whole sentences the plain analyzer is as good.
+// whole outranks its pieces.
+//
+// It does not rank questions in whole sentences better: MRR@10 on XQuAD zh is .9582
+// with and .9600 without. Of the ways to mix words and pairs that were tried, none
+// is above the plain analyzer: words at half their weight give .9592, pairs that
+// cross two words at half theirs .9596, single characters within words .9572. So
+// the plain analyzer stays the default; take this one where whole names and
+// compounds are looked for.
 package chinese
 
 import (
