@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/quarrysearch/quarry/index"
 	"github.com/quarrysearch/quarry/index/segment"
@@ -16,6 +17,9 @@ import (
 const (
 	// maxBody is the size from which on no more documents join a request.
 	maxBody = 4 << 20
+	// perOperation is what each operation adds to the time of a batch, and each
+	// document to that of a request: it goes into graphs.
+	perOperation = 50 * time.Millisecond
 	// stubborn is how often an object is sent whose error does not look passing.
 	stubborn = 5
 )
@@ -27,6 +31,11 @@ const (
 //
 // A filter spares the documents that the batch puts: they are replaced.
 func (c *Collection) Apply(ctx context.Context, b *index.Batch) error {
+	if _, ok := ctx.Deadline(); !ok {
+		more, cancel := context.WithTimeout(ctx, c.o.Timeout+time.Duration(b.Len())*perOperation)
+		defer cancel()
+		ctx = more
+	}
 	ctx, cancel, err := c.begin(ctx)
 	if err != nil {
 		return err
@@ -186,6 +195,7 @@ func (c *Collection) putOnce(ctx context.Context, objects []object) (map[string]
 	}
 	var refused map[string]string
 	_, err := c.client.call(ctx, request{method: http.MethodPost, path: "/v1/batch/objects", body: append(body, "]}"...), write: true, replicated: true,
+		extra: time.Duration(len(objects)) * perOperation,
 		check: func(data []byte) (err error) {
 			refused, err = decodeResults(data, objects)
 			return err

@@ -51,6 +51,6 @@ func BenchmarkOverhead(b *testing.B) {
 	}
 	slices.Sort(ours)
 	slices.Sort(bare)
-	b.ReportMetric(float64((ours[len(ours)/2]-bare[len(bare)/2]).Microseconds()), "added-µs")
+	b.ReportMetric(float64((ours[len(ours)/2] - bare[len(bare)/2]).Microseconds()), "added-µs")
 	b.ReportMetric(float64(bare[len(bare)/2].Microseconds()), "bare-µs")
 }

@@ -92,6 +92,7 @@ type request struct {
 	// replicated says that the answer waits for replicas: a read for a
 	// majority, a write for all of them and, where that fails, for a majority.
 	replicated bool
+	extra      time.Duration // beside Options.Attempt
 	// check reads the answer; a *failure is retried as one of the node.
 	check func(data []byte) error
 	// only is the node to ask, about what it knows itself; nil is any.
@@ -271,7 +272,7 @@ func (n *node) failed() {
 // once sends a request to a node; all tells that it waits for all replicas.
 func (c *client) once(ctx context.Context, n *node, r request, all bool) ([]byte, error) {
 	// A node that just lost its leader hangs: what is small is not waited for.
-	attempt, path := c.o.Attempt+time.Duration(len(r.body))*time.Microsecond, r.path
+	attempt, path := c.o.Attempt+time.Duration(len(r.body))*time.Microsecond+r.extra, r.path
 	switch {
 	case all:
 		path += "?consistency_level=ALL"

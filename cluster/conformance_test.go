@@ -43,7 +43,7 @@ func TestConformance(t *testing.T) {
 	made := map[string]bool{}
 	conformance.Run(t, conformance.Options{Overlap: 0.75, Open: func(t testing.TB, name string, schema *index.Schema) collection.Collection {
 		o := o
-		o.Collection, o.Schema, o.Timeout = "conformance-"+name, schema, time.Minute
+		o.Collection, o.Schema, o.Timeout, o.Attempt = "conformance-"+name, schema, time.Minute, 30*time.Second // machines may be slow
 		if !made[name] {
 			if err := cluster.Drop(t.Context(), o); err != nil && !errors.Is(err, storage.ErrNotFound) {
 				t.Fatal(err)

@@ -51,9 +51,11 @@ type Options struct {
 	// Replicas and Shards of a new collection: default 3 replicas, or as many as
 	// there are nodes, and a shard a node. Neither can be changed afterwards.
 	Replicas, Shards int
-	// Timeout bounds a call whose context has no deadline, default 30 s; Attempt
-	// one request to one node, default 5 s, and a second more for each megabyte
-	// that is sent.
+	// Timeout bounds a call whose context has no deadline, default 30 s, and 50 ms
+	// more for each operation of a batch; Attempt one request to one node, default
+	// 5 s, and a second more for each MB and 50 ms for each document that is sent. A
+	// write to documents is not sent again when they run out: it may yet be carried
+	// out.
 	Timeout, Attempt time.Duration
 	// Writers is how many requests of one Apply are on their way at a time,
 	// default 4; Documents how many documents each holds at most, default 250.

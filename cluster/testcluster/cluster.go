@@ -168,11 +168,15 @@ func (c *Cluster) Delay(i int, d time.Duration) error {
 	return nil
 }
 
-// Usage is what node i uses: resident bytes of memory, 0 where the system does not
-// tell or the node is down, and bytes on disk.
-func (c *Cluster) Usage(i int) (resident, disk int64, err error) {
-	return c.nodes[i].usage()
+// Usage is what a node uses. What the system does not tell is 0.
+type Usage struct {
+	Resident int64         // bytes of memory
+	CPU      time.Duration // since it was started
+	Disk     int64         // bytes
 }
+
+// Usage is what node i uses now; of one that is down only Disk is told.
+func (c *Cluster) Usage(i int) (Usage, error) { return c.nodes[i].usage() }
 
 // Stutter lets the process of node i run for run and stop for pause, in turns, until
 // the function it returns is called.

@@ -202,17 +202,17 @@ func (n *node) stutter(run, pause time.Duration) (func() error, error) {
 	}, nil
 }
 
-func (n *node) usage() (rss, disk int64, err error) {
+func (n *node) usage() (u Usage, err error) {
 	n.mu.Lock()
 	if n.runningLocked() {
-		rss = resident(n.cmd.Process.Pid)
+		u = UsageOf(n.cmd.Process.Pid)
 	}
 	n.mu.Unlock()
 	err = filepath.WalkDir(filepath.Join(n.dir, "data"), func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
 			var info fs.FileInfo
 			if info, err = d.Info(); err == nil {
-				disk += info.Size()
+				u.Disk += info.Size()
 			}
 		}
 		if errors.Is(err, fs.ErrNotExist) { // merged away meanwhile
@@ -220,7 +220,7 @@ func (n *node) usage() (rss, disk int64, err error) {
 		}
 		return err
 	})
-	return rss, disk, err
+	return u, err
 }
 
 // tailBytes bounds what an error shows of a log.

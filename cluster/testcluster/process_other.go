@@ -14,4 +14,5 @@ func suspend(*os.Process, bool) error {
 	return errors.New("testcluster: processes are suspended on Linux only")
 }
 
-func resident(int) int64 { return 0 }
+// UsageOf is what a process uses, without Disk.
+func UsageOf(int) Usage { return Usage{} }

@@ -54,8 +54,8 @@ func TestCluster(t *testing.T) {
 	if err := c.Restart(t.Context(), leader); err == nil {
 		t.Error("a node that runs was started")
 	}
-	if memory, disk, err := c.Usage(leader); err != nil || disk == 0 || memory == 0 && runtime.GOOS == "linux" {
-		t.Errorf("memory %d, disk %d, %v", memory, disk, err)
+	if u, err := c.Usage(leader); err != nil || u.Disk == 0 || runtime.GOOS == "linux" && (u.Resident == 0 || u.CPU == 0) {
+		t.Errorf("%+v, %v", u, err)
 	}
 	end, err := c.Stutter(leader, 50*time.Millisecond, 50*time.Millisecond)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -19,13 +20,14 @@ import (
 
 // pages are the documents whose commands a newcomer types. Their quarry
 // commands are run here, in order, in one directory a page.
-var pages = []string{"README.md", "TUNING.md", "OPERATING.md", "CONTRIBUTING.md"}
+var pages = []string{"README.md", "TUNING.md", "OPERATING.md", "SCALE.md", "CONTRIBUTING.md"}
 
 // skipped are commands of the pages that this test does not run, and why.
 var skipped = map[string]string{
 	"go":      "its targets are checked below",
 	".ci/run": "it runs this test",
 
+	".ci/cluster":            "it builds another engine",
 	"bench/peers/vectors.sh": "it needs other engines",
 }
 
@@ -51,6 +53,10 @@ func TestPages(t *testing.T) {
 			for _, words := range commands {
 				if words[0] != "quarry" {
 					checkOther(t, root, words)
+					continue
+				}
+				if slices.ContainsFunc(words, func(w string) bool { return strings.Contains(w, "://") }) {
+					parseLine(t, words) // it needs a cluster
 					continue
 				}
 				runLine(t, expand(t, words))
@@ -87,6 +93,19 @@ func runLine(t *testing.T, words []string) {
 		if err := os.WriteFile(file, out.Bytes(), 0o666); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// parseLine holds a command to the flags that there are.
+func parseLine(t *testing.T, words []string) {
+	t.Helper()
+	var c cli
+	p, err := newParser(t.Context(), &console.Console{Stdout: io.Discard, Stderr: io.Discard}, &c, func(int) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Parse(words[1:]); err != nil {
+		t.Errorf("%s: %v", strings.Join(words, " "), err)
 	}
 }
 
@@ -291,7 +310,7 @@ func stage(t *testing.T, page string) {
 		}
 	}
 	switch page { // pages that begin with an index or a base already there
-	case "TUNING.md", "OPERATING.md":
+	case "TUNING.md", "OPERATING.md", "SCALE.md":
 		ok(t, "import", "idx", "docs.jsonl.gz", "--text", "title:english^2,text:english", "--meta", "*,created:time")
 	}
 	if page == "OPERATING.md" {

@@ -131,7 +131,11 @@ func makeData(ctx context.Context, e *console.Console, dir, goroot string) (n in
 	if err := h.Index().Apply(ctx, b); err != nil {
 		return 0, err
 	}
-	return len(docs), h.Index().Merge(ctx, 1)
+	ix, err := h.Local("merge on demand")
+	if err != nil {
+		return 0, err
+	}
+	return len(docs), ix.Merge(ctx, 1)
 }
 
 // documents reads the symbols and what they mean.

@@ -83,6 +83,7 @@ func appendHit(b []byte, h *index.Hit) ([]byte, error) {
 	b = appendString(append(b, `,"score_kind":`...), string(h.Kind))
 	b = appendLeg(b, `,"keyword":`, h.Keyword)
 	b = appendLeg(b, `,"vector":`, h.Vector)
+	b = appendLeg(b, `,"sparse":`, h.Sparse)
 	var err error
 	if len(h.Fields) > 0 {
 		b = append(b, `,"fields":{`...)

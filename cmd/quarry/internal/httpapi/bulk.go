@@ -139,7 +139,12 @@ func (b *bulkRun) next() error {
 		b.bad(b.out.Lines, d.ID, err)
 		return nil
 	}
-	b.docs, b.lines = append(b.docs, index.Document(d)), append(b.lines, b.out.Lines)
+	doc, err := d.index()
+	if err != nil {
+		b.bad(b.out.Lines, d.ID, err)
+		return nil
+	}
+	b.docs, b.lines = append(b.docs, doc), append(b.lines, b.out.Lines)
 	b.size += len(line)
 	return nil
 }

@@ -20,6 +20,7 @@ type inCollection struct {
 type schema struct {
 	Text    []textField       `json:"text,omitempty" shape:"maxitems=1024" doc:"fields searched by words"`
 	Vectors []vectorField     `json:"vectors,omitempty" shape:"maxitems=1024" doc:"fields searched by meaning"`
+	Sparse  []sparseField     `json:"sparse,omitempty" shape:"maxitems=1024" doc:"fields of learned sparse vectors (SPLADE and the like)"`
 	Meta    map[string]string `json:"meta,omitempty" shape:"maxitems=65536" doc:"types of metadata: keyword, int64, float64, bool or time"`
 	Strict  bool              `json:"strict,omitempty" doc:"refuse undeclared metadata; otherwise it gets the type first seen"`
 }
@@ -41,6 +42,10 @@ type vectorField struct {
 	Construct int    `json:"ef_construction,omitempty" shape:"min=0,max=2000,default=200" doc:"width of the build, from 8"`
 }
 
+type sparseField struct {
+	Name string `json:"name" shape:"required,minlen=1,maxlen=128"`
+}
+
 func (s *schema) index() (index.Schema, error) {
 	out := index.Schema{Strict: s.Strict, Meta: make(map[string]filter.Type, len(s.Meta))}
 	for _, t := range s.Text {
@@ -52,6 +57,9 @@ func (s *schema) index() (index.Schema, error) {
 			f.Metric++
 		}
 		out.Vectors = append(out.Vectors, f)
+	}
+	for _, f := range s.Sparse {
+		out.Sparse = append(out.Sparse, index.SparseField(f))
 	}
 	for name, t := range s.Meta {
 		var err error
@@ -69,6 +77,9 @@ func schemaOf(in *index.Schema) schema {
 	}
 	for _, v := range in.Vectors {
 		out.Vectors = append(out.Vectors, vectorField{v.Name, v.Dim, v.Metric.String(), v.M, v.Construct})
+	}
+	for _, f := range in.Sparse {
+		out.Sparse = append(out.Sparse, sparseField(f))
 	}
 	for name, t := range in.Meta {
 		out.Meta[name] = t.String()
@@ -89,13 +100,16 @@ type collectionAnswer struct {
 	Embedding *registry.Embedding `json:"embedding,omitempty" doc:"the model that fills a vector field"`
 }
 
-func describe(c *registry.Collection) *collectionAnswer {
-	s := c.Index().Schema()
+func describe(ctx context.Context, c *registry.Collection) (*collectionAnswer, error) {
+	s, err := c.Index().Schema(ctx)
+	if err != nil {
+		return nil, err
+	}
 	a := &collectionAnswer{Name: c.Name(), Schema: schemaOf(&s)}
 	if e, ok := c.Embedding(); ok {
 		a.Embedding = &e
 	}
-	return a
+	return a, nil
 }
 
 // A summary is a collection in a list.
@@ -134,17 +148,23 @@ func collectionRoutes() []*route {
 					return nil, err
 				}
 				defer h.Release()
-				return describe(h), nil
+				return describe(c.r.Context(), h)
 			}),
 		op(route{method: "DELETE", path: "/v1/collections/{collection}", id: "deleteCollection", tag: tag, access: Admin, summary: "Delete a collection and its documents; its snapshots stay"}, deleteCollection),
 		op(route{method: "GET", path: "/v1/collections/{collection}/stats", id: "collectionStats", tag: tag, access: Read, summary: "Documents, segments and fields"}, collectionStats),
 		op(route{method: "POST", path: "/v1/collections/{collection}/flush", id: "flushCollection", tag: tag, access: Admin, stream: true, summary: "Write what is in memory to a segment"},
 			func(c *call, in *inCollection) (*doneAnswer, error) {
-				return c.maintain(in.Collection, func(ctx context.Context, ix *index.Index) error { return ix.Flush(ctx) })
+				return c.maintain(in.Collection, func(ctx context.Context, h *registry.Collection) error { return h.Index().Flush(ctx) })
 			}),
 		op(route{method: "POST", path: "/v1/collections/{collection}/merge", id: "mergeCollection", tag: tag, access: Admin, stream: true, summary: "Merge segments and drop deleted documents"},
 			func(c *call, in *mergeIn) (*doneAnswer, error) {
-				return c.maintain(in.Collection, func(ctx context.Context, ix *index.Index) error { return ix.Merge(ctx, in.Body.MaxSegments) })
+				return c.maintain(in.Collection, func(ctx context.Context, h *registry.Collection) error {
+					ix, err := h.Local("merge on demand")
+					if err != nil {
+						return err
+					}
+					return ix.Merge(ctx, in.Body.MaxSegments)
+				})
 			}),
 	}
 }
@@ -156,13 +176,13 @@ type mergeIn struct {
 	} `body:"json"`
 }
 
-func (c *call) maintain(name string, work func(context.Context, *index.Index) error) (*doneAnswer, error) {
+func (c *call) maintain(name string, work func(context.Context, *registry.Collection) error) (*doneAnswer, error) {
 	h, err := c.collection(name)
 	if err != nil {
 		return nil, err
 	}
 	defer h.Release()
-	return &doneAnswer{Done: true}, work(c.r.Context(), h.Index())
+	return &doneAnswer{Done: true}, work(c.r.Context(), h)
 }
 
 func listCollections(c *call, _ *struct{}) (*listAnswer, error) {
@@ -193,7 +213,7 @@ func summarize(c *call, s *summary) error {
 	if e, ok := h.Embedding(); ok {
 		s.Embedding = &e
 	}
-	stats, err := h.Index().Stats()
+	stats, err := h.Index().Stats(c.r.Context())
 	if err != nil {
 		return err
 	}
@@ -222,7 +242,7 @@ func createCollection(c *call, in *struct {
 		return nil, err
 	}
 	defer h.Release()
-	return describe(h), nil
+	return describe(c.r.Context(), h)
 }
 
 // patience is how long a deletion or a restore waits for requests at work on
@@ -245,7 +265,7 @@ func collectionStats(c *call, in *inCollection) (*statsAnswer, error) {
 	}
 	defer h.Release()
 	start := time.Now()
-	stats, err := h.Index().Stats()
+	stats, err := h.Index().Stats(c.r.Context())
 	if err != nil {
 		return nil, err
 	}

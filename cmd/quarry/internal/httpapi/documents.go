@@ -2,30 +2,49 @@ package httpapi
 
 import (
 	"encoding/base64"
+	"fmt"
 	"time"
 
 	"github.com/quarrysearch/quarry/bm25/sparse"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/httpapi/shape"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/registry"
+	"github.com/quarrysearch/quarry/collection"
 	"github.com/quarrysearch/quarry/index"
 	"github.com/quarrysearch/quarry/index/filter"
 	"github.com/quarrysearch/quarry/storage"
 )
 
-// A document is index.Document, with rules.
+// A document is index.Document, with rules and sparse vectors of another shape.
 type document struct {
-	ID      string                   `json:"id" shape:"required,minlen=1,maxlen=512" doc:"bytes of UTF-8"`
-	Text    map[string]string        `json:"text,omitempty" shape:"maxitems=1024" doc:"declared text fields"`
-	Vectors map[string][]float32     `json:"vectors,omitempty" shape:"maxitems=1024" doc:"declared vector fields; not the one that a model fills"`
-	Sparse  map[string]sparse.Vector `json:"-"` // not over HTTP
-	Meta    map[string]any           `json:"meta,omitempty" shape:"maxitems=65536" doc:"metadata: strings, numbers (integers exact to 64 bits), true or false, times as strings, lists of these, or null"`
+	ID      string                  `json:"id" shape:"required,minlen=1,maxlen=512" doc:"bytes of UTF-8"`
+	Text    map[string]string       `json:"text,omitempty" shape:"maxitems=1024" doc:"declared text fields"`
+	Vectors map[string][]float32    `json:"vectors,omitempty" shape:"maxitems=1024" doc:"declared vector fields; not the one that a model fills"`
+	Sparse  map[string]sparseVector `json:"sparse,omitempty" shape:"maxitems=1024" doc:"declared sparse fields"`
+	Meta    map[string]any          `json:"meta,omitempty" shape:"maxitems=65536" doc:"metadata: strings, numbers (integers exact to 64 bits), true or false, times as strings, lists of these, or null"`
+}
+
+// A sparseVector is a sparse vector as two lists of one length.
+type sparseVector struct {
+	Indices []uint32  `json:"indices" shape:"required,maxitems=65536" doc:"terms of the learned vocabulary, in any order, each once"`
+	Values  []float32 `json:"values" shape:"required,maxitems=65536" doc:"a weight for each, above 0 up to 65504; kept, and given back, in half precision"`
+}
+
+func (v *sparseVector) vector() (sparse.Vector, error) { return sparse.New(v.Indices, v.Values) }
+
+func sparseOf(v sparse.Vector) sparseVector {
+	out := sparseVector{Indices: make([]uint32, len(v)), Values: make([]float32, len(v))}
+	for i, e := range v {
+		out.Indices[i], out.Values[i] = e.Term, e.Weight
+	}
+	return out
 }
 
 // A body is a document whose id is in the path.
 type documentBody struct {
-	Text    map[string]string    `json:"text,omitempty" shape:"maxitems=1024" doc:"declared text fields"`
-	Vectors map[string][]float32 `json:"vectors,omitempty" shape:"maxitems=1024" doc:"declared vector fields; not the one that a model fills"`
-	Meta    map[string]any       `json:"meta,omitempty" shape:"maxitems=65536" doc:"metadata"`
+	Text    map[string]string       `json:"text,omitempty" shape:"maxitems=1024" doc:"declared text fields"`
+	Vectors map[string][]float32    `json:"vectors,omitempty" shape:"maxitems=1024" doc:"declared vector fields; not the one that a model fills"`
+	Sparse  map[string]sparseVector `json:"sparse,omitempty" shape:"maxitems=1024" doc:"declared sparse fields"`
+	Meta    map[string]any          `json:"meta,omitempty" shape:"maxitems=65536" doc:"metadata"`
 }
 
 type putAnswer struct {
@@ -103,13 +122,21 @@ func documentRoutes() []*route {
 func putDocuments(c *call, in *putIn) (*putAnswer, error) {
 	docs := make([]index.Document, len(in.Body.Documents))
 	for i := range docs {
-		docs[i] = index.Document(in.Body.Documents[i])
+		var err error
+		if docs[i], err = in.Body.Documents[i].index(); err != nil {
+			return nil, err
+		}
 	}
 	return c.put(in.Collection, docs)
 }
 
 func putDocument(c *call, in *putOneIn) (*putAnswer, error) {
-	return c.put(in.Collection, []index.Document{{ID: in.ID, Text: in.Body.Text, Vectors: in.Body.Vectors, Meta: in.Body.Meta}})
+	b := &in.Body
+	d, err := (&document{in.ID, b.Text, b.Vectors, b.Sparse, b.Meta}).index()
+	if err != nil {
+		return nil, err
+	}
+	return c.put(in.Collection, []index.Document{d})
 }
 
 func (c *call) put(name string, docs []index.Document) (*putAnswer, error) {
@@ -132,14 +159,42 @@ func getDocument(c *call, in *getIn) (*documentAnswer, error) {
 		return nil, err
 	}
 	defer h.Release()
-	d, err := h.Index().Get(in.ID)
+	d, err := h.Index().Get(c.r.Context(), in.ID)
 	if err != nil {
 		return nil, err
 	}
-	if !in.Vectors {
-		d.Vectors = nil
+	return &documentAnswer{Document: documentOf(&d, in.Vectors)}, nil
+}
+
+// index is the document as the engine takes it.
+func (d *document) index() (index.Document, error) {
+	out := index.Document{ID: d.ID, Text: d.Text, Vectors: d.Vectors, Meta: d.Meta}
+	if len(d.Sparse) > 0 {
+		out.Sparse = make(map[string]sparse.Vector, len(d.Sparse))
 	}
-	return &documentAnswer{Document: document(d)}, nil
+	for field, v := range d.Sparse {
+		var err error
+		if out.Sparse[field], err = v.vector(); err != nil {
+			return out, fmt.Errorf("document %q: sparse field %q: %w", d.ID, field, err)
+		}
+	}
+	return out, nil
+}
+
+// documentOf is a document as a client gets it, with its vectors or without.
+func documentOf(d *index.Document, vectors bool) document {
+	out := document{ID: d.ID, Text: d.Text, Meta: d.Meta}
+	if !vectors {
+		return out
+	}
+	out.Vectors = d.Vectors
+	if len(d.Sparse) > 0 {
+		out.Sparse = make(map[string]sparseVector, len(d.Sparse))
+	}
+	for field, v := range d.Sparse {
+		out.Sparse[field] = sparseOf(v)
+	}
+	return out
 }
 
 func deleteDocument(c *call, in *oneIn) (*deleteAnswer, error) {
@@ -185,7 +240,7 @@ func scrollDocuments(c *call, in *scrollIn) (*scrollAnswer, error) {
 	if in.Limit == 0 {
 		in.Limit = 100
 	}
-	s, err := h.Index().Snapshot()
+	s, err := h.Index().Snapshot(c.r.Context())
 	if err != nil {
 		return nil, err
 	}
@@ -194,19 +249,14 @@ func scrollDocuments(c *call, in *scrollIn) (*scrollAnswer, error) {
 	if in.Filter != "" {
 		err = out.matching(c, s, in)
 	} else {
-		err = out.all(s, in)
-	}
-	if !in.Vectors {
-		for i := range out.Documents {
-			out.Documents[i].Vectors = nil
-		}
+		err = out.all(c, s, in)
 	}
 	return out, err
 }
 
 // all is a page of all documents. Its cursor is the last id, so that a page
 // neither repeats nor misses a document whatever is written in between.
-func (a *scrollAnswer) all(s *index.Snapshot, in *scrollIn) error {
+func (a *scrollAnswer) all(c *call, s collection.Reader, in *scrollIn) error {
 	last, err := base64.RawURLEncoding.DecodeString(in.After)
 	if err != nil {
 		return &shape.Error{Field: "after", Reason: "is no cursor of this list"}
@@ -215,7 +265,7 @@ func (a *scrollAnswer) all(s *index.Snapshot, in *scrollIn) error {
 	if from != "" {
 		from += "\x00" // the least id behind it
 	}
-	for d, err := range s.Documents(from) {
+	for d, err := range s.Documents(c.r.Context(), from) {
 		if err != nil {
 			return err
 		}
@@ -223,13 +273,13 @@ func (a *scrollAnswer) all(s *index.Snapshot, in *scrollIn) error {
 			a.Next = base64.RawURLEncoding.EncodeToString([]byte(a.Documents[in.Limit-1].ID))
 			return nil
 		}
-		a.Documents = append(a.Documents, document(d))
+		a.Documents = append(a.Documents, documentOf(&d, in.Vectors))
 	}
 	return nil
 }
 
 // matching is a page of the documents that match a filter.
-func (a *scrollAnswer) matching(c *call, s *index.Snapshot, in *scrollIn) error {
+func (a *scrollAnswer) matching(c *call, s collection.Reader, in *scrollIn) error {
 	f, err := filter.Parse(in.Filter)
 	if err != nil {
 		return err
@@ -239,11 +289,11 @@ func (a *scrollAnswer) matching(c *call, s *index.Snapshot, in *scrollIn) error 
 		return err
 	}
 	for i := range r.Hits {
-		d, err := s.Get(r.Hits[i].ID)
+		d, err := s.Get(c.r.Context(), r.Hits[i].ID)
 		if err != nil {
 			return err
 		}
-		a.Documents = append(a.Documents, document(d))
+		a.Documents = append(a.Documents, documentOf(&d, in.Vectors))
 	}
 	a.Next = r.Next
 	return nil
@@ -272,7 +322,11 @@ func (c *call) writable(h *registry.Collection) error {
 	if c.a.reg.ReadOnly() {
 		return storage.ErrReadOnly
 	}
-	stats, err := h.Index().Stats()
+	l, ok := h.Index().(*collection.Local)
+	if !ok {
+		return nil
+	}
+	stats, err := l.Index.Stats()
 	if err != nil {
 		return err
 	}

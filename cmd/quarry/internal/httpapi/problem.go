@@ -12,6 +12,7 @@ import (
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/httpapi/shape"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/models"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/registry"
+	"github.com/quarrysearch/quarry/collection"
 	"github.com/quarrysearch/quarry/index/filter"
 	"github.com/quarrysearch/quarry/knowledge"
 	"github.com/quarrysearch/quarry/knowledge/catalog"
@@ -43,6 +44,7 @@ const (
 	CodeOverload     Code = "overloaded"             // 503: too many at once
 	CodeStopping     Code = "stopping"               // 503: the server is going down
 	CodeNoModel      Code = "model_unavailable"      // 503: a model or a service; later, maybe
+	CodeCluster      Code = "cluster_unavailable"    // 503: too few nodes answered; it may have been carried out
 	CodeRefused      Code = "service_refused"        // 502: a service; repeating does not help
 	CodeUnset        Code = "not_configured"         // 501: this server has no such service
 	CodeTimeout      Code = "timeout"                // 504: it may have been carried out
@@ -91,6 +93,7 @@ var classes = [...]struct {
 	after  int
 }{
 	{ErrStopping, http.StatusServiceUnavailable, CodeStopping, 1},
+	{collection.ErrUnavailable, http.StatusServiceUnavailable, CodeCluster, 1},
 	{context.DeadlineExceeded, http.StatusGatewayTimeout, CodeTimeout, 0},
 	{context.Canceled, statusCanceled, CodeCanceled, 0},
 	{registry.ErrBusy, http.StatusConflict, CodeBusy, 1},

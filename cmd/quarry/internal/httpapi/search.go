@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"strings"
 	"sync"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/httpapi/shape"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/registry"
+	"github.com/quarrysearch/quarry/collection"
 	"github.com/quarrysearch/quarry/index"
 	"github.com/quarrysearch/quarry/index/keyword"
 )
@@ -19,6 +21,7 @@ type searchRequest struct {
 	Mode   string         `json:"mode,omitempty" shape:"enum=|auto|keyword|vector|hybrid,default=auto" doc:"legs to run; auto takes what is given, and meaning beside words where the collection has a model, unless the words are demanded (phrase, and, fields, …)"`
 	Text   *textQuery     `json:"text,omitempty" doc:"how the words are searched"`
 	Vector *vectorQuery   `json:"vector,omitempty" doc:"the vector leg"`
+	Sparse *sparseQuery   `json:"sparse,omitempty" doc:"a leg of its own, beside what mode runs"`
 	Filter shape.Raw      `json:"filter,omitempty" doc:"only documents that match: a string (lang = \"de\" and year >= 2020), or an object in the filter's JSON form"`
 	K      *int           `json:"k,omitempty" shape:"min=1,max=10000,default=10" doc:"hits wanted"`
 	Offset int            `json:"offset,omitempty" shape:"min=0,max=100000" doc:"hits to skip; offset and k together are at most 100000"`
@@ -57,6 +60,20 @@ type vectorQuery struct {
 	Recall float64   `json:"target_recall,omitempty" shape:"min=0,max=1,default=0.95"`
 	Exact  bool      `json:"exact,omitempty" doc:"compare every matching vector"`
 	Weight *float64  `json:"weight,omitempty" shape:"min=0,default=1" doc:"of this leg in a hybrid search, above 0"`
+}
+
+type sparseQuery struct {
+	Field  string       `json:"field,omitempty" shape:"maxlen=128" doc:"sparse field; may be left out when there is one"`
+	Vector sparseVector `json:"vector" shape:"required" doc:"at most 4096 terms"`
+	Weight *float64     `json:"weight,omitempty" shape:"min=0,default=1" doc:"of this leg in a hybrid search, above 0"`
+}
+
+func (q *sparseQuery) query() (*index.SparseQuery, error) {
+	v, err := q.Vector.vector()
+	if err != nil {
+		return nil, fmt.Errorf("sparse.vector: %w", err)
+	}
+	return &index.SparseQuery{Field: q.Field, Vector: v}, nil
 }
 
 type fusionRequest struct {
@@ -151,7 +168,7 @@ func searchBatch(c *call, in *batchIn) (*batchAnswer, error) {
 		return nil, err
 	}
 	defer h.Release()
-	s, err := h.Index().Snapshot()
+	s, err := h.Index().Snapshot(c.r.Context())
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +196,7 @@ func searchBatch(c *call, in *batchIn) (*batchAnswer, error) {
 	return out, c.r.Context().Err()
 }
 
-func searchOne(ctx context.Context, h *registry.Collection, s *index.Snapshot, in *searchRequest) (*searchAnswer, error) {
+func searchOne(ctx context.Context, h *registry.Collection, s collection.Reader, in *searchRequest) (*searchAnswer, error) {
 	q, err := in.query(h)
 	if err != nil {
 		return nil, err
@@ -228,7 +245,11 @@ func onSnapshot[Out any](c *call, collection string, f func(*index.Snapshot) (Ou
 		return out, err
 	}
 	defer h.Release()
-	s, err := h.Index().Snapshot()
+	ix, err := h.Local("tell the words of its texts")
+	if err != nil {
+		return out, err
+	}
+	s, err := ix.Snapshot()
 	if err != nil {
 		return out, err
 	}
@@ -316,13 +337,18 @@ func (r *searchRequest) query(h *registry.Collection) (*bound, error) {
 	if err := r.legs(h, q); err != nil {
 		return nil, err
 	}
+	if r.Sparse != nil {
+		if q.Sparse, err = r.Sparse.query(); err != nil {
+			return nil, err
+		}
+	}
 	switch {
 	case q.Text == nil && r.Text != nil:
 		return nil, &shape.Error{Field: "text", Reason: "there is no keyword leg: query is missing, or mode is vector"}
 	case q.Vector == nil && r.Vector != nil:
 		return nil, &shape.Error{Field: "vector", Reason: "there is no vector leg: mode is keyword"}
-	case q.Text == nil && q.Vector == nil && q.Filter.IsZero() && len(q.Facets) == 0:
-		return nil, &shape.Error{Reason: "nothing to search for: want query, vector or filter"}
+	case q.Text == nil && q.Vector == nil && q.Sparse == nil && q.Filter.IsZero() && len(q.Facets) == 0:
+		return nil, &shape.Error{Reason: "nothing to search for: want query, vector, sparse or filter"}
 	}
 	return q, r.weights(q)
 }
@@ -418,7 +444,12 @@ func (r *searchRequest) weights(q *bound) error {
 		}
 	}
 	if r.Vector != nil && q.Vector != nil {
-		return set("vector", r.Vector.Weight, &q.Vector.Weight)
+		if err := set("vector", r.Vector.Weight, &q.Vector.Weight); err != nil {
+			return err
+		}
+	}
+	if r.Sparse != nil {
+		return set("sparse", r.Sparse.Weight, &q.Sparse.Weight)
 	}
 	return nil
 }

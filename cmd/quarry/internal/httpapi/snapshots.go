@@ -118,5 +118,5 @@ func (c *call) replaced(name string, work func(context.Context) error) (*collect
 		return nil, err
 	}
 	defer h.Release()
-	return describe(h), nil
+	return describe(c.r.Context(), h)
 }

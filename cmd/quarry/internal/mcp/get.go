@@ -79,7 +79,7 @@ func getDocument(ctx context.Context, r *registry.Registry, in *getIn) (*getOut,
 		return nil, err
 	}
 	defer c.Release()
-	d, err := c.Index().Get(in.ID)
+	d, err := c.Index().Get(ctx, in.ID)
 	if err != nil {
 		return nil, fmt.Errorf("document %.100q of collection %s: %w", in.ID, in.Collection, err)
 	}
@@ -97,7 +97,10 @@ func getDocument(ctx context.Context, r *registry.Registry, in *getIn) (*getOut,
 		out.Vectors[name] = len(v)
 	}
 	left := in.MaxChars
-	schema := c.Index().Schema()
+	schema, err := c.Index().Schema(ctx)
+	if err != nil {
+		return nil, err
+	}
 	for _, name := range storedTexts(&schema) {
 		text, ok := d.Text[name]
 		if !ok || in.Field != "" && in.Field != name {

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -131,12 +132,17 @@ func describe(ctx context.Context, r *registry.Registry, p *place) error {
 		return err
 	}
 	defer c.Release()
-	snap, err := c.Index().Snapshot()
+	snap, err := c.Index().Snapshot(ctx)
 	if err != nil {
 		return err
 	}
-	p.Documents = snap.Len()
-	schema := snap.Schema()
+	schema, err := snap.Schema(ctx)
+	if err == nil {
+		p.Documents, err = snap.Count(ctx, filter.Filter{})
+	}
+	if err != nil {
+		return errors.Join(err, snap.Close())
+	}
 	_, embeds := c.Embedding()
 	if len(schema.Text) > 0 {
 		p.Modes = append(p.Modes, "keyword")
@@ -163,7 +169,10 @@ func listCollection(ctx context.Context, r *registry.Registry, in *listIn) (*lis
 		return nil, err
 	}
 	defer c.Release()
-	schema := c.Index().Schema()
+	schema, err := c.Index().Schema(ctx)
+	if err != nil {
+		return nil, err
+	}
 	title := titleField(&schema)
 	q := index.Query{K: in.Limit, After: in.After, Filter: filter.And(), Count: true}
 	if title != "" {

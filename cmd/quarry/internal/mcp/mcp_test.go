@@ -547,7 +547,7 @@ func TestReopening(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Release()
-		n, err := c.Index().Count(filter.Filter{})
+		n, err := c.Index().Count(t.Context(), filter.Filter{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -143,7 +143,10 @@ func ask(ctx context.Context, r *registry.Registry, in *question) (*asked, error
 }
 
 func (a *asked) fill(ctx context.Context, in *question) error {
-	schema := a.c.Index().Schema()
+	schema, err := a.c.Index().Schema(ctx)
+	if err != nil {
+		return err
+	}
 	a.texts = storedTexts(&schema)
 	a.title = titleField(&schema)
 	if in.Filter != "" {

@@ -87,7 +87,7 @@ func collectionStats(ctx context.Context, r *registry.Registry, name string) (*s
 		return nil, err
 	}
 	defer c.Release()
-	st, err := c.Index().Stats()
+	st, err := c.Index().Stats(ctx)
 	if err != nil {
 		return nil, err
 	}

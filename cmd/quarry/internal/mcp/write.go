@@ -188,7 +188,7 @@ func deleteDocuments(ctx context.Context, r *registry.Registry, name string, ids
 	}
 	defer c.Release()
 	for _, id := range ids {
-		there, err := c.Index().Exists(id)
+		there, err := c.Index().Exists(ctx, id)
 		if err != nil {
 			return err
 		}

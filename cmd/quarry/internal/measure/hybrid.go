@@ -36,12 +36,12 @@ type hybridCmd struct {
 }
 
 func (hybridCmd) Help() string {
-	return `Indexes vectors together with their texts and searches by both, joined by rank (RRF). Line i of rows.jsonl tells the text of vector i, queries before base: {"set", "id", "start"}, the piece from that character on of a document in DIR/SET, or {"set", "text"}. The set is metadata to filter by.
+	return `Indexes vectors together with their texts and searches by both, joined by rank (RRF). Line i of rows.jsonl tells the text of vector i, queries before base: {"set", "id", "start"}, the piece from that character on of a document in DIR/SET, or {"set", "text"}. The set is metadata to filter by. A query's text is the first words of its row: what spaces and punctuation separate, and where a script writes without spaces (Chinese, Japanese but for Katakana, Thai, Lao, Khmer, Burmese) each character, as Unicode has it (UAX 29).
 
     quarry bench hybrid data/minilm-90k --json
     quarry bench hybrid data/minilm-90k --filter 'set = scifact' --threads 2
 
---json prints, for each mode without a filter and with each of them, {"kind": "hybrid", "engine", "set", "mode", "filter", "threads", "k", "queries", "hits", "recall", "avg_us", "p50_us", "p99_us"}; recall is that of the vector leg, where there is a gt.ivecs.`
+--json prints, for each mode without a filter and with each of them, {"kind": "hybrid", "engine", "set", "mode", "filter", "threads", "k", "depth", "queries", "hits", "recall", "avg_us", "p50_us", "p99_us"}; recall is that of the vector leg, where there is a gt.ivecs.`
 }
 
 const (
@@ -94,7 +94,7 @@ func (c *hybridCmd) Run(ctx context.Context, e *console.Console) (err error) {
 	}
 	defer func() { err = errors.Join(err, h.snap.Close()) }()
 	return bench.RunHybrid(ctx, bench.HybridConfig{Engine: engineName, Set: filepath.Base(filepath.Clean(c.Folder)), Queries: h.queries.Rows(), K: c.K, Passes: c.Passes,
-		Threads: c.Threads, Modes: c.Mode, Filters: append([]string{""}, filters...), Truth: truth, Search: h.search, Report: e.Report(c.JSON)})
+		Depth: c.Depth, Threads: c.Threads, Modes: c.Mode, Filters: append([]string{""}, filters...), Truth: truth, Search: h.search, Report: e.Report(c.JSON)})
 }
 
 // read reads the folder.
@@ -133,8 +133,7 @@ func (h *hybridBench) read() (base bench.Matrix[float32], rows []joinedRow, trut
 		return base, nil, truth, fmt.Errorf("%s: %d lines of rows.jsonl, %d queries and %d vectors", folder, len(rows), h.queries.Rows(), base.Rows())
 	}
 	for _, r := range rows[:h.queries.Rows()] {
-		words := strings.Fields(r.text)
-		h.words = append(h.words, strings.Join(words[:min(h.c.Words, len(words))], " "))
+		h.words = append(h.words, firstWords(r.text, h.c.Words))
 	}
 	return base, rows, truth, nil
 }

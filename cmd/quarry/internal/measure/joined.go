@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
+	"unicode"
 
 	"github.com/quarrysearch/quarry/bench"
 )
@@ -128,4 +130,43 @@ func oneOf(folder string, names ...string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("%s has none of %v, plain or .gz", folder, names)
+}
+
+// firstWords are the first n words of a text, by about the default rules of
+// Unicode (UAX 29): those of spaces alone would take all of a text in a script
+// that has none.
+func firstWords(text string, n int) string {
+	var words []string
+	runes := []rune(text)
+	for i := 0; i < len(runes) && len(words) < n; {
+		if !inWord(runes[i]) {
+			i++
+			continue
+		}
+		end := i + 1
+		if !unspaced(runes[i]) {
+			end = wordEnd(runes, end)
+		}
+		words = append(words, string(runes[i:end]))
+		i = end
+	}
+	return strings.Join(words, " ")
+}
+
+// wordEnd is where a word ends that goes on at a place.
+func wordEnd(runes []rune, at int) int {
+	part := func(i int) bool { return i < len(runes) && inWord(runes[i]) && !unspaced(runes[i]) }
+	for part(at) || at < len(runes) && strings.ContainsRune("'’.,:", runes[at]) && part(at+1) {
+		at++
+	}
+	return at
+}
+
+func inWord(r rune) bool {
+	return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r)
+}
+
+// unspaced tells the scripts that are written without spaces.
+func unspaced(r rune) bool {
+	return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)
 }

@@ -191,3 +191,19 @@ func TestHybrid(t *testing.T) {
 		t.Errorf("a line that names nothing: %v", err)
 	}
 }
+
+func TestFirstWords(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                              "",
+		"# one, two\n> three":           "one two three",
+		"don't stop at 3.14 or a_b now": "don't stop at 3.14 or",
+		"1928年昭和3年に":                    "1928 年 昭 和 3",
+		"コンピュータの歴史":                     "コンピュータ の 歴 史",
+		"end. Of: a sentence":           "end Of a sentence",
+		"two  spaces":                   "two spaces",
+	} {
+		if got := firstWords(text, 5); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}

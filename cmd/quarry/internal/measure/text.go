@@ -4,12 +4,16 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/quarrysearch/quarry/bench"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/console"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/engine"
 	"github.com/quarrysearch/quarry/index"
+	"github.com/quarrysearch/quarry/index/filter"
 	"github.com/quarrysearch/quarry/storage"
 )
 
@@ -18,12 +22,33 @@ type textCmd struct {
 	Queries  string `required:"" placeholder:"FILE" help:"One query a line."`
 	Mode     string `enum:"union,and,phrase" default:"union" help:"How a query's words are joined: union, and, phrase."`
 	K        int    `name:"k" default:"10" help:"Hits a query."`
+	Count    bool   `help:"Only count the matches of a query: 1 hit and the exact total."`
+	Share    int    `name:"filter-share" placeholder:"PERCENT" help:"Filter to 1, 10 or 50 percent of the documents. The index of --dir must have been made with this flag; 100 makes one and filters nothing."`
 	Analyzer string `default:"standard" help:"Analyzer: ${analyzers}."`
 	Passes   int    `default:"15" help:"Passes over the queries; each query's fastest counts."`
 	Segments int    `default:"1" help:"Merge to this many segments; 0 leaves them as they come."`
 	Dir      string `help:"Keep the index here, and use the one that is here; default a temporary one."`
 	Set      string `placeholder:"NAME" help:"Name of the set, for the report; default by the file of documents."`
 	JSON     bool   `name:"json" help:"Print JSON lines."`
+}
+
+// textShares are the shares of documents a filter can keep, in percent: the
+// values of shareField.
+func textShares() []int { return []int{1, 10, 50} }
+
+const shareField = "share"
+
+// sharesOf are the shares a row belongs to, spread by a hash. Lucene's program
+// does the same.
+func sharesOf(row int) []string {
+	at := int(uint32(row) * 2654435761 >> 16 % 100)
+	var out []string
+	for _, s := range textShares() {
+		if at < s {
+			out = append(out, strconv.Itoa(s))
+		}
+	}
+	return out
 }
 
 func (textCmd) Help() string {
@@ -39,6 +64,9 @@ func (c *textCmd) Run(ctx context.Context, e *console.Console) (err error) {
 	if err := engine.CheckAnalyzer("--analyzer", c.Analyzer); err != nil {
 		return err
 	}
+	if c.Share != 0 && c.Share != 100 && !slices.Contains(textShares(), c.Share) {
+		return fmt.Errorf("--filter-share %d: want one of %v, or 100: %w", c.Share, textShares(), storage.ErrInvalid)
+	}
 	queries, err := c.readQueries()
 	if err != nil {
 		return err
@@ -48,8 +76,11 @@ func (c *textCmd) Run(ctx context.Context, e *console.Console) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	ix, err := index.Open(dir, &index.Options{Sync: storage.SyncNever, NoBackground: true,
-		Schema: &index.Schema{Text: []index.TextField{{Name: textField, Analyzer: c.Analyzer, NotStored: true}}}})
+	schema := &index.Schema{Text: []index.TextField{{Name: textField, Analyzer: c.Analyzer, NotStored: true}}}
+	if c.Share != 0 {
+		schema.Meta = map[string]filter.Type{shareField: filter.Keyword}
+	}
+	ix, err := index.Open(dir, &index.Options{Sync: storage.SyncNever, NoBackground: true, Schema: schema})
 	if err != nil {
 		return err
 	}
@@ -61,7 +92,7 @@ func (c *textCmd) Run(ctx context.Context, e *console.Console) (err error) {
 		}
 	}()
 	return bench.RunText(ctx, bench.TextConfig{
-		Engine: engineName, Set: cmp.Or(c.Set, setName(c.Docs)), Mode: c.Mode, K: c.K, Queries: len(queries), Passes: c.Passes, Report: e.Report(c.JSON),
+		Engine: engineName, Set: cmp.Or(c.Set, setName(c.Docs)), Mode: c.Mode, K: c.K, Count: c.Count, Share: c.Share, Queries: len(queries), Passes: c.Passes, Report: e.Report(c.JSON),
 		Index: func(ctx context.Context) (bench.TextSize, error) {
 			size, err := c.index(ctx, ix)
 			if err != nil {
@@ -77,6 +108,9 @@ func (c *textCmd) Run(ctx context.Context, e *console.Console) (err error) {
 			r, err := snap.Search(ctx, queries[i])
 			if err != nil {
 				return 0, err
+			}
+			if c.Count {
+				return r.Total, nil
 			}
 			return len(r.Hits), nil
 		},
@@ -97,7 +131,14 @@ func (c *textCmd) readQueries() ([]index.Query, error) {
 		if c.Mode == "and" {
 			q.Operator = index.And
 		}
-		out = append(out, index.Query{Text: q, K: c.K})
+		query := index.Query{Text: q, K: c.K}
+		if c.Count {
+			query.K, query.Count = 1, true
+		}
+		if slices.Contains(textShares(), c.Share) {
+			query.Filter = filter.ContainsAny(shareField, strconv.Itoa(c.Share))
+		}
+		out = append(out, query)
 	}
 	return out, nil
 }
@@ -127,7 +168,11 @@ func (c *textCmd) fill(ctx context.Context, ix *index.Index) error {
 		if err != nil {
 			return err
 		}
-		b.Put(index.Document{ID: rowID(row), Text: map[string]string{textField: line}})
+		d := index.Document{ID: rowID(row), Text: map[string]string{textField: line}}
+		if c.Share != 0 {
+			d.Meta = map[string]any{shareField: sharesOf(row)}
+		}
+		b.Put(d)
 		row++
 		if bytes += len(line); bytes < textBatch {
 			continue

@@ -22,7 +22,7 @@ type entry struct {
 	dir    string
 	ready  chan struct{} // closed when it is open, or err is set
 	err    error
-	ix     *index.Index
+	ix     collection.Collection
 	record *models.Record // nil: vectors come from the caller
 	texts  []string       // text fields that are embedded
 
@@ -73,7 +73,16 @@ type Collection struct {
 func (c *Collection) Name() string { return c.e.name }
 
 // Index is the collection's. It is not to be closed, nor used after Release.
-func (c *Collection) Index() *index.Index { return c.e.ix }
+func (c *Collection) Index() collection.Collection { return c.e.ix }
+
+// Local is the index of a collection in the directory; storage.ErrInvalid for one
+// on a cluster, which cannot do what.
+func (c *Collection) Local(what string) (*index.Index, error) {
+	if l, ok := c.e.ix.(*collection.Local); ok {
+		return l.Index, nil
+	}
+	return nil, storage.Invalidf("collection %q is on a cluster, which does not %s", c.e.name, what)
+}
 
 // Release gives the handle back.
 func (c *Collection) Release() {
@@ -196,7 +205,7 @@ func (c *Collection) Delete(ctx context.Context, ids []string, f filter.Filter, 
 	// Nobody else writes meanwhile: what is counted is what the batch deletes.
 	c.e.writes.Lock()
 	defer c.e.writes.Unlock()
-	n, err := CountMatches(ctx, &collection.Local{Index: c.e.ix}, ids, f)
+	n, err := CountMatches(ctx, c.e.ix, ids, f)
 	if err != nil || dryRun || n == 0 {
 		return n, err
 	}
@@ -279,7 +288,7 @@ func (r *Registry) take(name, dir string) *Collection {
 		e = &entry{name: name, dir: dir, ready: make(chan struct{})}
 		r.open[name] = e
 		go func() {
-			if e.err = r.openEntry(e, nil); e.err != nil {
+			if e.err = r.openEntry(context.Background(), e, nil); e.err != nil {
 				r.forget(e)
 			}
 			close(e.ready)
@@ -297,24 +306,39 @@ func (r *Registry) forget(e *entry) {
 	}
 }
 
-// openEntry opens the index of an entry, or makes it where there is a schema.
-func (r *Registry) openEntry(e *entry, schema *index.Schema) error {
-	if schema == nil {
-		there, err := hasIndex(e.dir)
-		if err == nil && !there {
-			err = fmt.Errorf("%w: collection %q", storage.ErrNotFound, e.name)
-		}
-		if err != nil {
-			return err
-		}
+// openIndex opens the index of an entry, or makes it where there is a schema: in
+// the directory where it is there, or there is no cluster.
+func (r *Registry) openIndex(ctx context.Context, e *entry, schema *index.Schema) (collection.Collection, error) {
+	there, err := hasIndex(e.dir)
+	switch {
+	case err != nil:
+		return nil, err
+	case !there && r.o.Cluster != nil:
+		return r.o.Cluster.OpenNamed(ctx, e.name, schema)
+	case !there && schema == nil:
+		return nil, storage.ErrNotFound
 	}
-	ix, err := index.Open(e.dir, &index.Options{Schema: schema, MustExist: schema == nil, ReadOnly: r.o.ReadOnly, Sync: r.o.Sync,
+	ix, err := collection.Open(e.dir, &index.Options{Schema: schema, MustExist: schema == nil, ReadOnly: r.o.ReadOnly, Sync: r.o.Sync,
 		Logger: r.log.With("collection", e.name)})
 	if err != nil {
+		return nil, err
+	}
+	return ix, nil
+}
+
+func (r *Registry) openEntry(ctx context.Context, e *entry, schema *index.Schema) error {
+	ix, err := r.openIndex(ctx, e, schema)
+	if err != nil {
+		if errors.Is(err, storage.ErrNotFound) {
+			return fmt.Errorf("%w: collection %q", storage.ErrNotFound, e.name)
+		}
 		return fmt.Errorf("collection %q: %w", e.name, err)
 	}
-	s := ix.Schema()
-	record, err := models.ReadRecord(e.dir)
+	s, err := ix.Schema(ctx)
+	var record *models.Record
+	if err == nil {
+		record, err = models.ReadRecord(e.dir)
+	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("collection %q: %w", e.name, err), ix.Close())
 	}

@@ -29,6 +29,15 @@
 // until its context is done; a deletion that finds handles out by then is
 // ErrBusy, and nothing has happened.
 //
+// # A cluster
+//
+// With Options.Cluster new collections, and the indexes of new knowledge bases, are
+// made on a cluster, and a collection that has no directory is looked for there.
+// The record of its model and the cache of its embeddings stay in the directory,
+// as do catalogs and sources of bases. What is done by files, as snapshots, is
+// refused for them (Collection.Local); spaces are published from bases in the
+// directory only.
+//
 // # Replacing a collection
 //
 // The new index stands in tmp, verified byte for byte, before the old one is

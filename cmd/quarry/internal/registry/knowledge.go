@@ -50,7 +50,12 @@ func (r *Registry) openStore(ctx context.Context) (*knowledge.Store, error) {
 		}
 		embedders[name] = e
 	}
-	store, err := knowledge.Open(dir, &knowledge.Options{ReadOnly: r.o.ReadOnly, Embedders: embedders, Sync: r.o.Sync, Logger: r.log.With("store", knowledgeName)})
+	var elsewhere *knowledge.Elsewhere
+	if o := r.o.Cluster; o != nil {
+		elsewhere = &knowledge.Elsewhere{Open: o.OpenNamed, Drop: o.DropNamed}
+	}
+	store, err := knowledge.Open(dir, &knowledge.Options{ReadOnly: r.o.ReadOnly, Embedders: embedders, Sync: r.o.Sync, Logger: r.log.With("store", knowledgeName),
+		Elsewhere: elsewhere})
 	if err != nil {
 		return nil, errors.Join(err, closeCache(c))
 	}

@@ -5,15 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
+	"github.com/quarrysearch/quarry/cluster"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/models"
 	"github.com/quarrysearch/quarry/index"
 	"github.com/quarrysearch/quarry/storage"
 )
 
 // Names lists the collections there are, sorted. It reads one directory a
-// collection.
+// collection, and asks the cluster.
 func (r *Registry) Names() ([]string, error) {
 	all, err := directories(filepath.Join(r.dir, collectionsName))
 	if err != nil {
@@ -26,7 +28,27 @@ func (r *Registry) Names() ([]string, error) {
 			out = append(out, name)
 		}
 	}
-	return out, nil
+	if r.o.Cluster == nil {
+		return out, nil
+	}
+	others, err := cluster.List(context.Background(), *r.o.Cluster)
+	for _, name := range others {
+		if CheckName("collection", name) == nil && !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out, err
+}
+
+// onCluster tells whether a collection that is not in the directory is on the
+// cluster.
+func (r *Registry) onCluster(ctx context.Context, name string) (bool, error) {
+	if r.o.Cluster == nil {
+		return false, nil
+	}
+	names, err := cluster.List(ctx, *r.o.Cluster)
+	return slices.Contains(names, name), err
 }
 
 // CreateOptions say what a new collection is.
@@ -74,7 +96,7 @@ func (r *Registry) Create(ctx context.Context, name string, o CreateOptions) (*C
 		}
 	}
 	e := &entry{name: name, dir: dir, ready: make(chan struct{})}
-	if err := r.openEntry(e, schema); err != nil {
+	if err := r.openEntry(ctx, e, schema); err != nil {
 		return nil, errors.Join(err, removeCollection(dir))
 	}
 	close(e.ready)
@@ -162,14 +184,20 @@ func (r *Registry) Delete(ctx context.Context, name string) error {
 	}
 	defer end()
 	there, err := hasIndex(dir)
+	elsewhere := false
 	if err == nil && !there {
-		err = fmt.Errorf("%w: collection %q", storage.ErrNotFound, name)
+		if elsewhere, err = r.onCluster(ctx, name); err == nil && !elsewhere {
+			err = fmt.Errorf("%w: collection %q", storage.ErrNotFound, name)
+		}
 	}
 	if err != nil {
 		return err
 	}
 	if err := r.retire(ctx, name); err != nil {
 		return err
+	}
+	if elsewhere {
+		return errors.Join(r.o.Cluster.DropNamed(ctx, name), removeCollection(dir))
 	}
 	// From the rename on it is gone; the rest is tidying up.
 	trash := filepath.Join(r.dir, trashName, name+deletedSuffix)

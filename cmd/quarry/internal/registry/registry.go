@@ -12,6 +12,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/quarrysearch/quarry/cluster"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/models"
 	"github.com/quarrysearch/quarry/knowledge"
 	"github.com/quarrysearch/quarry/knowledge/chat"
@@ -50,6 +51,10 @@ type Options struct {
 	Reranker string
 	// Chat answers the agents of workflows; nil: there is none.
 	Chat chat.Model
+	// Cluster is where new collections and the indexes of new knowledge bases are
+	// made, and where collections that are not in the directory are looked for;
+	// nil: there is none. Records of models stay in the directory.
+	Cluster *cluster.Options
 }
 
 // A Registry is an open data directory.

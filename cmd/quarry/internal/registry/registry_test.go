@@ -120,7 +120,7 @@ func ids(t *testing.T, r *Registry, name string) []string {
 	}
 	defer c.Release()
 	var out []string
-	for d, err := range c.Index().Documents("") {
+	for d, err := range c.Index().Documents(t.Context(), "") {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -278,7 +278,7 @@ func TestDeleteWaitsForHandles(t *testing.T) {
 	done := make(chan error)
 	go func() { done <- r.Delete(t.Context(), "a") }()
 	time.Sleep(10 * time.Millisecond)
-	if _, err := c.Index().Get("1"); err != nil {
+	if _, err := c.Index().Get(t.Context(), "1"); err != nil {
 		t.Error("closed under a handle:", err)
 	}
 	got := make(chan error)

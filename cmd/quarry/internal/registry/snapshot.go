@@ -58,7 +58,11 @@ func (r *Registry) CreateSnapshot(ctx context.Context, collection, name string) 
 	if err != nil {
 		return s, err
 	}
-	if err := c.Index().Backup(ctx, staged); err != nil {
+	ix, err := c.Local("take snapshots of the server")
+	if err == nil {
+		err = ix.Backup(ctx, staged)
+	}
+	if err != nil {
 		return s, errors.Join(err, remove(staged))
 	}
 	if err := r.keep(&s, c.e.record, staged, dir); err != nil {

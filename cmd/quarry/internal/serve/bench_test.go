@@ -24,6 +24,7 @@ import (
 
 	"github.com/quarrysearch/quarry/bench"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/registry"
+	"github.com/quarrysearch/quarry/collection"
 	"github.com/quarrysearch/quarry/index"
 )
 
@@ -183,7 +184,7 @@ var theCorpus = sync.OnceValues(func() (*corpus, error) {
 			err = h.Apply(context.Background(), batch)
 		}
 		if err == nil {
-			err = h.Index().Merge(context.Background(), 1)
+			err = h.Index().(*collection.Local).Index.Merge(context.Background(), 1)
 		}
 		h.Release()
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/quarrysearch/quarry/cmd/quarry/internal/engine"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/httpapi"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/models"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/page"
@@ -51,10 +52,11 @@ func (s *streams) printf(format string, args ...any) error {
 func (s *streams) json(v any) error { return json.NewEncoder(s.out).Encode(v) }
 
 type serveCmd struct {
-	Data     string `required:"" placeholder:"DIR" help:"Data directory; made when it does not exist."`
-	Listen   string `default:"127.0.0.1:7700" placeholder:"HOST:PORT" help:"Address to listen on; port 0 takes a free one."`
-	ReadOnly bool   `help:"Change nothing; another server, or quarry import, may write beside it."`
-	Sync     string `default:"always" placeholder:"always|50ms" help:"When a write is durable: before it is acknowledged, or at most this much later."`
+	Data     string   `required:"" placeholder:"DIR" help:"Data directory; made when it does not exist."`
+	Listen   string   `default:"127.0.0.1:7700" placeholder:"HOST:PORT" help:"Address to listen on; port 0 takes a free one."`
+	ReadOnly bool     `help:"Change nothing; another server, or quarry import, may write beside it."`
+	Cluster  []string `placeholder:"URL" help:"Nodes of a cluster, as http://10.0.0.1:8080: new collections and the indexes of new knowledge bases are made there, and its collections are served."`
+	Sync     string   `default:"always" placeholder:"always|50ms" help:"When a write is durable: before it is acknowledged, or at most this much later."`
 
 	TLSCert  string `name:"tls-cert" placeholder:"FILE" help:"Certificate chain, PEM."`
 	TLSKey   string `name:"tls-key" placeholder:"FILE" help:"Its private key, PEM."`
@@ -156,6 +158,10 @@ func (c *serveCmd) config(out *streams) (Config, error) {
 	}
 	if config.API.MaxFile, err = parseSize("--max-file", c.MaxFile); err != nil {
 		errs = errors.Join(errs, err)
+	}
+	if len(c.Cluster) > 0 {
+		o, err := engine.ClusterOptions(c.Cluster)
+		config.Registry.Cluster, errs = &o, errors.Join(errs, err)
 	}
 	if config.Registry.Models, err = parseModels(c.Model); err != nil {
 		errs = errors.Join(errs, err)

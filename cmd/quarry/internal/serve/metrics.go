@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strconv"
@@ -112,7 +113,7 @@ func (c *collections) Describe(out chan<- *prometheus.Desc) { prometheus.Describ
 // Collect measures the collections.
 func (c *collections) Collect(out chan<- prometheus.Metric) {
 	for _, h := range c.reg.Opened() {
-		stats, err := h.Index().Stats()
+		stats, err := h.Index().Stats(context.Background())
 		if errors.Is(err, index.ErrClosed) {
 			h.Release()
 			continue

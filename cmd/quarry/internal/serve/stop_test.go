@@ -234,7 +234,7 @@ func stopUnderLoad(t *testing.T, signals []os.Signal) {
 	}
 	lost := 0
 	for _, id := range acknowledged {
-		if there, err := h.Index().Exists(id); err != nil || !there {
+		if there, err := h.Index().Exists(t.Context(), id); err != nil || !there {
 			lost++
 		}
 	}

@@ -39,7 +39,7 @@ func (Command) Help() string {
     quarry copy --from https://n1:8080,https://n2:8080,https://n3:8080 --collection Docs --to idx
     quarry copy --from idx --to other
 
-Documents of the target that the source lacks are told and stay. The record of the model of an index imported with --embed goes with a copy to a directory; a cluster keeps none. The key of a cluster comes from the environment variable QUARRY_CLUSTER_KEY. Vectors that the engines bring to unit length may differ by rounding, at most 1e-6 a component.
+Documents of the target that the source lacks are told and stay. The record of the model of an index imported with --embed goes with a copy to a directory; a cluster keeps none. The key of a cluster comes from the environment variable QUARRY_CLUSTER_KEY, the certificates of its authorities from the file that QUARRY_CLUSTER_CA names. Vectors that the engines bring to unit length may differ by rounding, at most 1e-6 a component.
 
 --json prints {"documents", "seconds", "documents_per_s", "resumed_behind", "verified", "comparison": {"from": {"documents", "checksum"}, "to", "missing", "extra", "different", "first"}}; the checksum does not depend on the order of documents or fields.`
 }
@@ -182,30 +182,46 @@ func (c *Command) state() (string, error) {
 
 func (c *Command) source(ctx context.Context) (collection.Collection, error) {
 	if urls := addresses(c.From); urls != nil {
-		return cluster.Open(ctx, cluster.Options{URLs: urls, Collection: c.Collection})
+		return c.cluster(ctx, urls, nil)
 	}
-	ix, err := engine.OpenReader(c.From)
-	if err != nil {
-		return nil, err
-	}
-	return &collection.Local{Index: ix}, nil
+	return c.existing(c.From)
 }
 
 func (c *Command) target(ctx context.Context, schema *index.Schema) (collection.Collection, error) {
 	urls := addresses(c.To)
 	switch {
 	case urls == nil && c.Only:
-		ix, err := engine.OpenReader(c.To)
-		if err != nil {
-			return nil, err
-		}
-		return &collection.Local{Index: ix}, nil
+		return c.existing(c.To)
 	case urls == nil:
 		return collection.Open(c.To, &index.Options{Schema: schema})
 	case c.Only:
 		schema = nil
 	}
-	return cluster.Open(ctx, cluster.Options{URLs: urls, Collection: c.Collection, Schema: schema})
+	return c.cluster(ctx, urls, schema)
+}
+
+func (c *Command) existing(dir string) (collection.Collection, error) {
+	ix, err := engine.OpenReader(dir)
+	if err != nil {
+		return nil, err
+	}
+	return &collection.Local{Index: ix}, nil
+}
+
+// Limits of a call to a cluster: a batch may take long on nodes that are busy, and
+// nobody waits for it before a screen.
+const (
+	callLimit    = 5 * time.Minute
+	attemptLimit = time.Minute
+)
+
+func (c *Command) cluster(ctx context.Context, urls []string, schema *index.Schema) (collection.Collection, error) {
+	o, err := engine.ClusterOptions(urls)
+	if err != nil {
+		return nil, err
+	}
+	o.Collection, o.Schema, o.Timeout, o.Attempt = c.Collection, schema, callLimit, attemptLimit
+	return cluster.Open(ctx, o)
 }
 
 // record copies the record of the model of an index that goes to a directory.

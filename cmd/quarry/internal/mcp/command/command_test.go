@@ -254,7 +254,7 @@ func TestH10SignalEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if there, err := c.Index().Exists("kept"); err != nil || !there {
+	if there, err := c.Index().Exists(t.Context(), "kept"); err != nil || !there {
 		t.Errorf("what was acknowledged is gone: %v, %v", there, err)
 	}
 	c.Release()
