@@ -82,6 +82,14 @@ func (s *search) countAndFacet(r *Results) error {
 	}
 	total := 0
 	for i, v := range s.views {
+		if len(merged) == 0 {
+			n, err := s.count(i, v)
+			if err != nil {
+				return err
+			}
+			total += n
+			continue
+		}
 		m, err := s.matching(i, v)
 		if err != nil {
 			return err
@@ -106,6 +114,21 @@ func (s *search) countAndFacet(r *Results) error {
 		}
 	}
 	return nil
+}
+
+// count is the number of docs of matching; of words alone it is found without
+// writing down which they are.
+func (s *search) count(i int, v *view) (int, error) {
+	if s.text != nil && s.text.bound != nil && s.vector == nil && s.sparse == nil {
+		scratch := textScratch.Get().(*bm25.Scratch)
+		defer textScratch.Put(scratch)
+		return s.text.bound.Count(i, s.accept(i, v), scratch)
+	}
+	m, err := s.matching(i, v)
+	if err != nil {
+		return 0, err
+	}
+	return int(m.GetCardinality()), nil
 }
 
 // matching is the set of docs of a view that Total counts.
