@@ -89,14 +89,16 @@ func printCheck(e *console.Console, r *index.CheckReport) error {
 type mergeCmd struct {
 	engine.FilesArg
 	Segments int  `default:"1" help:"Segments to leave at most."`
-	JSON     bool `name:"json" help:"Print {\"dir\", \"segments\", \"bytes\", \"documents\"} as JSON."`
+	Upgrade  bool `help:"Merge nothing, but write the segments that are of an older format anew. Every format opens for ever; a newer one may be smaller or faster, and older builds refuse it."`
+	JSON     bool `name:"json" help:"Print {\"dir\", \"segments\", \"bytes\", \"documents\", \"upgraded\"} as JSON."`
 }
 
 func (mergeCmd) Help() string {
 	return `The engine merges in the background by itself; this is for an index that will not change for a while. Interrupt ends it with nothing lost.
 
     quarry merge idx
-    quarry merge idx --segments 4`
+    quarry merge idx --segments 4
+    quarry merge idx --upgrade`
 }
 
 // Run merges.
@@ -106,7 +108,13 @@ func (c *mergeCmd) Run(ctx context.Context, e *console.Console) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, ix.Close()) }()
-	if err := ix.Merge(ctx, c.Segments); err != nil {
+	upgraded := 0
+	if c.Upgrade {
+		upgraded, err = ix.Upgrade(ctx)
+	} else {
+		err = ix.Merge(ctx, c.Segments)
+	}
+	if err != nil {
 		return err
 	}
 	st, err := ix.Stats()
@@ -117,7 +125,7 @@ func (c *mergeCmd) Run(ctx context.Context, e *console.Console) (err error) {
 	for _, s := range st.Segments {
 		total += s.Bytes
 	}
-	return e.Result(c.JSON, mergeResult{c.Dir, len(st.Segments), total, st.Documents})
+	return e.Result(c.JSON, mergeResult{c.Dir, len(st.Segments), total, st.Documents, upgraded})
 }
 
 type mergeResult struct {
@@ -125,6 +133,7 @@ type mergeResult struct {
 	Segments  int    `json:"segments"`
 	Bytes     int64  `json:"bytes"`
 	Documents int    `json:"documents"`
+	Upgraded  int    `json:"upgraded"`
 }
 
 func (r mergeResult) String() string {

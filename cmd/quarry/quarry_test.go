@@ -1,6 +1,7 @@
 package main
 
 import (
+	"archive/zip"
 	"bytes"
 	"compress/gzip"
 	"context"
@@ -10,6 +11,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -266,6 +268,30 @@ func TestInspectCheckBackupMerge(t *testing.T) {
 	ok(t, "check", dir, "--quick")
 	if r := command(t.Context(), nil, "check", dir, "--json"); len(decode[index.CheckReport](t, r.out).Problems) != 1 {
 		t.Error(r.out)
+	}
+}
+
+// TestMergeUpgrade: what an older build wrote is written anew, once.
+func TestMergeUpgrade(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "old")
+	z, err := zip.OpenReader(filepath.Join("..", "..", "index", "testdata", "format-1.zip"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer z.Close()
+	if err := os.CopyFS(dir, z); err != nil {
+		t.Fatal(err)
+	}
+	before := ok(t, "inspect", dir)
+	if out := ok(t, "merge", dir, "--upgrade", "--json"); strings.Contains(out, `"upgraded":0`) {
+		t.Error(out)
+	}
+	if out := ok(t, "merge", dir, "--upgrade", "--json"); !strings.Contains(out, `"upgraded":0`) {
+		t.Error(out)
+	}
+	documents := regexp.MustCompile(`[0-9,]+ documents`)
+	if a, b := documents.FindString(before), documents.FindString(ok(t, "check", dir)); a == "" || a != b {
+		t.Errorf("%q before, %q after", a, b)
 	}
 }
 

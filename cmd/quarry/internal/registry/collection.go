@@ -318,7 +318,7 @@ func (r *Registry) openIndex(ctx context.Context, e *entry, schema *index.Schema
 	case !there && schema == nil:
 		return nil, storage.ErrNotFound
 	}
-	ix, err := collection.Open(e.dir, &index.Options{Schema: schema, MustExist: schema == nil, ReadOnly: r.o.ReadOnly, Sync: r.o.Sync,
+	ix, err := collection.Open(e.dir, &index.Options{Schema: schema, MustExist: schema == nil, ReadOnly: r.o.ReadOnly, Verify: r.o.Verify, Sync: r.o.Sync,
 		Logger: r.log.With("collection", e.name)})
 	if err != nil {
 		return nil, err

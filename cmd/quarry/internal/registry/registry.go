@@ -38,6 +38,8 @@ const MaxCollections = 10_000
 type Options struct {
 	// ReadOnly changes nothing, and opens beside a writer.
 	ReadOnly bool
+	// Verify is index.Options.Verify, for every collection.
+	Verify bool
 	// Logger gets background failures of indexes; nil logs nothing.
 	Logger *slog.Logger
 	// Sync says when what is written is durable; default storage.SyncAlways.

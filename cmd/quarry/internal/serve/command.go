@@ -55,6 +55,7 @@ type serveCmd struct {
 	Data     string   `required:"" placeholder:"DIR" help:"Data directory; made when it does not exist."`
 	Listen   string   `default:"127.0.0.1:7700" placeholder:"HOST:PORT" help:"Address to listen on; port 0 takes a free one."`
 	ReadOnly bool     `help:"Change nothing; another server, or quarry import, may write beside it."`
+	Verify   bool     `help:"Compare every checksum of a collection when it is opened, so that nothing damaged is ever served; it reads all files once."`
 	Cluster  []string `placeholder:"URL" help:"Nodes of a cluster, as http://10.0.0.1:8080: new collections and the indexes of new knowledge bases are made there, and its collections are served."`
 	Sync     string   `default:"always" placeholder:"always|50ms" help:"When a write is durable: before it is acknowledged, or at most this much later."`
 
@@ -136,7 +137,7 @@ func (c *serveCmd) config(out *streams) (Config, error) {
 	}
 	config := Config{Data: c.Data, Listen: c.Listen, TLSCert: c.TLSCert, TLSKey: c.TLSKey, Insecure: c.Insecure, Keys: c.Keys, AllowHost: c.AllowHost, AllowOrigin: c.AllowOrigin,
 		Log: slog.New(slog.NewJSONHandler(out.errs, &slog.HandlerOptions{Level: level})), LogRequests: c.LogRequests, MaxConcurrent: c.MaxConcurrent, RequestTimeout: c.Timeout}
-	config.Registry.ReadOnly, config.Registry.Reranker = c.ReadOnly, c.Reranker
+	config.Registry.ReadOnly, config.Registry.Verify, config.Registry.Reranker = c.ReadOnly, c.Verify, c.Reranker
 	config.API.Version = version()
 	config.MCP, config.MCPWrite = !c.NoMCP, c.MCPWrite && !c.ReadOnly
 	scheme := "http"
