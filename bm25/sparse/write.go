@@ -124,7 +124,7 @@ func (w *writer) list(term uint32, list []posting) error {
 		w.maxs = binary.LittleEndian.AppendUint16(w.maxs, high)
 		base, most, rest = last+1, max(most, high), rest[n:]
 	}
-	if len(w.bodies) > math.MaxUint32 || w.off >= 1<<47 {
+	if uint64(len(w.bodies)) > math.MaxUint32 || w.off >= 1<<47 {
 		return fmt.Errorf("%w: sparse: the postings of term %d", storage.ErrTooLarge, term)
 	}
 	w.terms = binary.LittleEndian.AppendUint32(w.terms, term)
