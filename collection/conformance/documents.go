@@ -68,7 +68,7 @@ func testDocuments(t *testing.T, o Options) {
 			t.Fatal(err)
 		}
 		same("plain")
-		for _, f := range []filter.Filter{filter.Eq("tags", "a"), filter.Exists("when"), filter.Eq("on", true), filter.And(filter.Eq("n", 1<<53+1))} {
+		for _, f := range []filter.Filter{filter.Eq("tags", "a"), filter.Exists("when"), filter.Eq("on", true), filter.And(filter.Eq("n", int64(1<<53+1)))} {
 			if n, err := c.Count(bounded(t), filter.And(f, filter.Eq("n", 7))); n != 0 || err != nil {
 				t.Errorf("%v is still found after the document was replaced: %d, %v", f, n, err)
 			}

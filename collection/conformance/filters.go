@@ -49,7 +49,7 @@ func metaDocuments(r *rand.Rand, n int) []index.Document {
 func value(r *rand.Rand, field string) any {
 	switch field {
 	case "n":
-		return []any{-3, 0, 1, 2, 7, 1 << 40, int64(1<<53 + 1), int64(1 << 53)}[r.IntN(8)]
+		return []any{-3, 0, 1, 2, 7, int64(1 << 40), int64(1<<53 + 1), int64(1 << 53)}[r.IntN(8)]
 	case "x":
 		return []any{-1.5, 0.0, 0.1, 1.0, 2.0, 1e300, -1e-300}[r.IntN(7)]
 	case "s":
@@ -120,7 +120,7 @@ func testFilters(t *testing.T, o Options) {
 	docs := metaDocuments(r, 300)
 	apply(t, c, batchOf(docs))
 	filters := []filter.Filter{
-		filter.Eq("n", 7.0), filter.Gte("n", 1.5), filter.Lt("n", 2.5), filter.Eq("n", 1<<53), filter.Eq("x", 1), filter.Gt("x", 0), filter.Lte("s", "a b"),
+		filter.Eq("n", 7.0), filter.Gte("n", 1.5), filter.Lt("n", 2.5), filter.Eq("n", int64(1<<53)), filter.Eq("x", 1), filter.Gt("x", 0), filter.Lte("s", "a b"),
 		filter.Eq("Unused", "x"), filter.Exists("Unused"), filter.Not(filter.Eq("Unused", "x")), filter.Prefix("Unused", ""), filter.Prefix("s", ""),
 		filter.And(filter.Gte("n", 0), filter.Lte("n", 7)), filter.Not(filter.Or(filter.Exists("n"), filter.IsNull("n"))), filter.Between("t", "1970-01-01", "1970-01-02"),
 	}

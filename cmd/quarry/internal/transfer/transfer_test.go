@@ -46,7 +46,7 @@ func document(rng *rand.Rand, i int) index.Document {
 		d.Vectors["w"] = []float32{rng.Float32(), 3}
 	}
 	d.Meta["at"] = time.Date(2000+i%30, 1, 2, 3, 4, 5, 6000, time.UTC)
-	d.Meta["n"] = int64(math.MaxInt64 - i)
+	d.Meta["n"] = math.MaxInt64 - int64(i)
 	d.Meta["x"] = float64(i) / 3
 	d.Meta["ok"] = i%2 == 0
 	switch i % 6 {
