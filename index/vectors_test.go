@@ -467,8 +467,12 @@ func TestWarmSearchAllocations(t *testing.T) {
 				t.Fatal(len(items), err)
 			}
 		}
-		if n := testing.AllocsPerRun(50, run); n != 0 {
-			t.Errorf("%s leg: %v allocations", l.name, n)
+		least := testing.AllocsPerRun(1, run)
+		for range 50 { // a collection empties pools, and the race detector drops what is put there at random
+			least = min(least, testing.AllocsPerRun(1, run))
+		}
+		if least != 0 {
+			t.Errorf("%s leg: %v allocations", l.name, least)
 		}
 	}
 }
