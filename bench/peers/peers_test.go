@@ -19,7 +19,7 @@ func TestScripts(t *testing.T) {
 		args    []string
 		files   []string
 	}{
-		{"python3", []string{"-c", "import ast,sys; ast.parse(open(sys.argv[1],encoding='utf8').read())"}, []string{"vectors.py", "text.py"}},
+		{"python3", []string{"-c", "import ast,sys; ast.parse(open(sys.argv[1],encoding='utf8').read())"}, []string{"vectors.py", "text.py", "hybrid.py"}},
 		{"bash", []string{"-n"}, []string{"setup.sh", "vectors.sh", "lucene/run.sh"}},
 	} {
 		program, err := exec.LookPath(c.program)
