@@ -39,8 +39,9 @@ func orderedBits(d float32) uint32 {
 // A beam is the best candidates of a walk, ascending by key, at most its
 // capacity of them.
 type beam struct {
-	keys []key // the candidates; len is the count
-	max  int   // capacity
+	keys  []key // the candidates; len is the count
+	max   int   // capacity
+	fresh []key // buffer of those to be inserted
 }
 
 func (b *beam) reset(capacity int) {

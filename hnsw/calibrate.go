@@ -420,7 +420,7 @@ func (r beamRule) capacity() int {
 	if r.plain() {
 		return r.ef
 	}
-	return r.ef + r.ef*3/4
+	return r.ef + r.ef/4
 }
 
 // plain says that the beam alone ends the walk.

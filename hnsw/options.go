@@ -93,7 +93,7 @@ type Params struct {
 	// when the field, or the filter, has fewer.
 	K int
 	// Ef is the effort: a walk expands about as many nodes as one that exhausts
-	// a beam of this width, more for a hard query, up to 1.75 times as many, and
+	// a beam of this width, more for a hard query, up to 1.25 times as many, and
 	// fewer for an easy one. It may be less than K: in easy data 10 neighbors need
 	// less than a beam of 10. 0 takes it from the segment's calibration for
 	// TargetRecall.

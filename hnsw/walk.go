@@ -2,6 +2,7 @@ package hnsw
 
 import (
 	"math"
+	"slices"
 	"unsafe"
 
 	"github.com/quarrysearch/quarry/internal/simd"
@@ -59,37 +60,38 @@ func (w *walk) stopBy(r beamRule, k int, unit float32) {
 	w.far = math.MaxUint64
 }
 
-// limit is the key that a candidate must stay under to be worth expanding: once
-// the beam of results holds the k nearest, those not much farther than the k-th
+// limit is the key that a candidate must stay under to be worth expanding.
+func (w *walk) limit(results *beam) key { return min(results.bound(), w.stop(results)) }
+
+// stop is the limit that the rule of slack sets: once the beam of results holds
+// the k nearest, those not much farther than the k-th are worth expanding
 // (Al-Jazzazi et al., "Distance Adaptive Beam Search", arXiv 2505.15636). An
 // easy query, whose neighbors stand out, ends soon; a hard one goes on. The
 // unit keeps the rule alive where the k-th is as near as codes can tell. With a
 // slack below 0 it ends at a candidate that is not among the nearest either.
-func (w *walk) limit(results *beam) key {
-	bound := results.bound()
+func (w *walk) stop(results *beam) key {
 	if w.slack <= noSlack || w.near >= len(results.keys) {
-		return bound
+		return math.MaxUint64
 	}
 	d := keyDistance(results.keys[w.near])
 	size := max(d, -d)
 	if w.slack > 0 {
 		size = max(size, w.unit)
 	}
-	far := d + float32(w.slack*size)
-	return min(bound, makeKey(far, 0)+(1<<32-1))
+	return makeKey(d+float32(w.slack*size), 0) + (1<<32 - 1)
 }
 
-// room is the key that a candidate must stay under to be kept: those beyond the
-// limit are not expanded, but the nearest of them may be rescored.
-func (w *walk) room(b *beam) key {
-	limit := w.limit(b)
+// reach is the key that a candidate must stay under to be kept where there is
+// room for it: those beyond the stop are not expanded, but the nearest of them
+// may be rescored. It depends on the first max(near, spare) + 1 of the beam.
+func (w *walk) reach(b *beam) key {
 	switch {
-	case w.slack <= noSlack || w.spare == 0:
-		return limit
+	case w.spare == 0:
+		return w.stop(b)
 	case len(b.keys) < w.spare:
-		return b.bound()
+		return math.MaxUint64
 	}
-	return max(limit, min(b.keys[w.spare-1], b.bound()))
+	return max(w.stop(b), b.keys[w.spare-1])
 }
 
 // run walks from the candidates that s.beam holds (visited already). On return
@@ -167,17 +169,28 @@ func (w *walk) turn(s *Scratch, next *int) (int, error) {
 // lowest place taken.
 func (w *walk) admit(b *beam, ids []uint32, dists []float32) int {
 	low := len(b.keys)
-	bound := w.room(b)
+	reach := w.reach(b)
+	bound := min(reach, b.bound())
+	// Which of them stay is a toss-up, so they are picked out without a branch.
+	b.fresh = slices.Grow(b.fresh[:0], len(ids))[:len(ids)]
+	n := 0
 	for i, d := range dists {
 		k := makeKey(d, ids[i])
+		b.fresh[n] = k
+		if k < bound {
+			n++
+		}
+	}
+	for _, k := range b.fresh[:n] {
 		if k >= bound {
 			continue
 		}
 		at := b.insert(k)
 		low = min(low, at)
-		if at <= max(w.near, w.spare) || len(b.keys) == b.max { // else it stays
-			bound = w.room(b)
+		if at <= max(w.near, w.spare) {
+			reach = w.reach(b)
 		}
+		bound = min(reach, b.bound())
 	}
 	return low
 }
