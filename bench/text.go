@@ -12,7 +12,7 @@ type TextConfig struct {
 	Engine  string
 	Set     string // name of the data, for the report
 	Mode    string // union, and or phrase: for the report
-	K       int    // for the report; 0 means 10
+	K       int    // for the report; 0 means 10, or no hits with Count
 	Count   bool   // for the report: matches are counted
 	Share   int    // for the report: documents that pass a filter, in percent; 0 without
 	Queries int    // how many there are
@@ -74,13 +74,13 @@ func (t TextLatency) String() string {
 // RunText makes an index and measures each query's latency, one at a time on
 // this goroutine.
 func RunText(ctx context.Context, c TextConfig) error {
-	if c.K == 0 {
+	if c.K == 0 && !c.Count {
 		c.K = 10
 	}
 	if c.Passes == 0 {
 		c.Passes = 15
 	}
-	if c.Queries < 1 || c.Passes < 1 || c.K < 1 {
+	if c.Queries < 1 || c.Passes < 1 || c.K < 0 {
 		return inputf("text", "%d queries, %d passes, k %d: want 1 or more of each", c.Queries, c.Passes, c.K)
 	}
 	start := time.Now()

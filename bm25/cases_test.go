@@ -237,12 +237,20 @@ func TestWarmSearchAllocatesNothing(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			count := func() {
+				if _, err := b.Count(0, accept, &s); err != nil {
+					t.Fatal(err)
+				}
+			}
 			run()
 			if what == "all" && len(dst) != 10 {
 				t.Fatalf("%s: %d hits", name, len(dst))
 			}
 			if n := testing.AllocsPerRun(20, run); n != 0 {
 				t.Errorf("%s with %s: %v allocations", name, what, n)
+			}
+			if n := testing.AllocsPerRun(20, count); n != 0 {
+				t.Errorf("count of %s with %s: %v allocations", name, what, n)
 			}
 		}
 	}

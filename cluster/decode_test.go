@@ -159,6 +159,7 @@ func TestRefused(t *testing.T) {
 		"filter and without":  {Text: &index.TextQuery{Clause: &keyword.Clause{Bool: &keyword.Bool{Filter: []keyword.Clause{{Match: "mill"}}}}}},
 		"2 of 9 words":        {Text: &index.TextQuery{Text: "a1 a2 a3 a4 a5 a6 a7 a8 a9", MinShouldMatch: 2, Fields: map[string]float64{"t": 1}}},
 		"exact":               {Vector: &index.VectorQuery{Vector: []float32{1, 0}, Exact: true}},
+		"within":              {Vector: &index.VectorQuery{Vector: []float32{1, 0}, Within: new(float64)}},
 		"group":               {Group: &index.GroupRequest{Field: "n"}},
 		"a cluster ranks":     {Text: &index.TextQuery{Text: "mill"}, Offset: 10_000},
 		"cursor of a cluster": {Text: &index.TextQuery{Text: "mill"}, After: "AQ"},

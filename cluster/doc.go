@@ -75,7 +75,7 @@
 //
 // Phrases, prefixes, patterns and words with errors in text; best and constant
 // clauses and boosts of words; sparse vectors; boosts of fields that are no whole numbers to each
-// other; some but not all of more than 8 words; exact vector search; groups; text
+// other; some but not all of more than 8 words; vector search that is exact or within a value; groups; text
 // fields with different k1 and b; more than 10,000 hits to rank; facets of more
 // than 50,000 values.
 //

@@ -97,8 +97,10 @@ func (s *search) prepare(ctx context.Context) error {
 func (s *search) check() error {
 	q := &s.q
 	switch {
-	case q.K < 1 || q.K > index.MaxK:
-		return storage.Invalidf("k %d: want 1 to %d", q.K, index.MaxK)
+	case q.K < 0 || q.K > index.MaxK || q.K == 0 && !q.Count && len(q.Facets) == 0:
+		return storage.Invalidf("k %d: want 1 to %d, or 0 where a count or facets are asked for", q.K, index.MaxK)
+	case q.K == 0 && (q.Offset != 0 || q.After != "" || q.ExplainID != ""):
+		return storage.Invalidf("k 0: no hits are wanted, so there is no page (offset, after) or document to explain")
 	case q.Offset < 0 || q.Offset > index.MaxOffset-q.K:
 		return storage.Invalidf("offset %d: want 0 to %d with k %d", q.Offset, index.MaxOffset-q.K, q.K)
 	case q.After != "" && q.Offset != 0:
@@ -172,6 +174,8 @@ func (s *search) prepareVector() error {
 	switch {
 	case v.Exact:
 		return storage.Invalidf("vector: a cluster does not promise an exact search")
+	case v.Within != nil:
+		return storage.Invalidf("vector: a cluster does not search within a raw value")
 	case !(v.Floor >= 0 && v.Floor < 1):
 		return storage.Invalidf("vector: floor %v: want 0 to below 1", v.Floor)
 	case v.Ef < 0 || v.Ef > index.MaxEf || !(v.TargetRecall >= 0 && v.TargetRecall <= 1):
@@ -204,8 +208,15 @@ func (s *search) setDepth() error {
 	return nil
 }
 
-// run asks the cluster, each question at the same time as the others.
+// run asks the cluster, each question at the same time as the others; the tally
+// alone where no hit is wanted.
 func (s *search) run(ctx context.Context) error {
+	if s.q.K == 0 {
+		if err := s.tally(ctx); err != nil {
+			return err
+		}
+		return s.answer(nil)
+	}
 	var legs [3][]hit // keyword, vector, by id
 	var idfSum float64
 	tasks := []func(ctx context.Context) error{s.tally}

@@ -25,7 +25,9 @@ type Query struct {
 	Filter filter.Filter
 
 	// K is the number of hits wanted, 1–10,000. Fewer come back only when
-	// fewer documents match.
+	// fewer documents match. 0 is for Count and Facets alone, at least one of
+	// which must be asked for then: nothing is ranked, which costs less than the
+	// best hit would; it excludes Offset, After, Group and ExplainID.
 	K int
 	// Offset skips hits, 0–100,000; Offset+K is at most 100,000.
 	Offset int
@@ -57,7 +59,7 @@ type Query struct {
 	Facets []FacetRequest
 	// Highlight asks for marked passages of these stored text fields.
 	Highlight []string
-	// Count asks for Results.Total.
+	// Count asks for Results.Total, always exact.
 	Count bool
 	// Explain asks for a Plan with the results and an explanation tree with
 	// every hit. ExplainID also tells where the document of that id was lost.

@@ -202,8 +202,10 @@ const (
 func (s *search) checkRanges() error {
 	q := &s.q
 	switch {
-	case q.K < 1 || q.K > MaxK:
-		return invalidf("k %d: want 1 to %d", q.K, MaxK)
+	case q.K < 0 || q.K > MaxK || q.K == 0 && !q.Count && len(q.Facets) == 0:
+		return invalidf("k %d: want 1 to %d, or 0 where a count or facets are asked for", q.K, MaxK)
+	case q.K == 0 && (q.Offset != 0 || q.After != "" || q.Group != nil || q.ExplainID != ""):
+		return invalidf("k 0: no hits are wanted, so there is no page (offset, after), group or document to explain")
 	case q.Offset < 0 || q.Offset > MaxOffset-q.K:
 		return invalidf("offset %d: want 0 to %d with k %d", q.Offset, MaxOffset-q.K, q.K)
 	case q.After != "" && q.Offset != 0:
@@ -295,8 +297,15 @@ func (s *search) run() (*Results, error) {
 }
 
 // answer fills the hits or groups of r. It returns the list they were taken
-// from, how many of it reach the minimum score, and the hits.
+// from, how many of it reach the minimum score, and the hits; nothing where no
+// hit is wanted.
 func (s *search) answer(r *Results) (list []ranked, kept int, page []ranked, err error) {
+	if s.q.K == 0 {
+		if s.text != nil {
+			err = s.text.bind(s)
+		}
+		return nil, 0, nil, err
+	}
 	if s.q.Group != nil {
 		var groups []group
 		if groups, list, kept, err = s.rankGroups(); err != nil {

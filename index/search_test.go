@@ -199,6 +199,42 @@ func TestE06PagesJoinToTheList(t *testing.T) {
 	}
 }
 
+// K 0 counts as K 10 does, facets and notes included, and ranks nothing.
+func TestCountAlone(t *testing.T) {
+	r := rand.New(rand.NewPCG(8, 1))
+	ix := mustOpen(t, storage.NewMemFS(), nil)
+	for i := range 150 {
+		put(t, ix, searchDocument(r, i))
+		if i == 70 || i == 100 {
+			if err := ix.Flush(bg); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	del(t, ix, "d0003", "d0080", "d0140")
+	asked := queries()
+	asked["no word"] = Query{Text: &TextQuery{Text: "!"}}
+	asked["nothing"] = Query{Text: &TextQuery{Text: "nowhere"}}
+	for name, q := range asked {
+		q.K, q.Count = 10, true
+		want := mustSearch(t, ix, q)
+		q.K = 0
+		got, err := ix.Search(bg, q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want.Hits, want.Next = []Hit{}, ""
+		if diff := cmp.Diff(want, got, sameAnswer); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+	q := queries()["or"]
+	q.Count, q.Explain = false, true
+	if got, err := ix.Search(bg, q); err != nil || got.Total != -1 || len(got.Facets["lang"]) != 3 || got.Plan.Matches != 147 {
+		t.Errorf("facets alone: %+v, %v", got, err)
+	}
+}
+
 func TestA01MoreThanThereAre(t *testing.T) {
 	ix := mustOpen(t, storage.NewMemFS(), nil)
 	for i := range 10 {
@@ -368,7 +404,12 @@ func TestBadQueries(t *testing.T) {
 	nan := float32(math.NaN())
 	vec := func(f string, v ...float32) *VectorQuery { return &VectorQuery{Field: f, Vector: v} }
 	for want, q := range map[string]Query{
-		"k 0":                   {K: -1},
+		"k 0":                   {},
+		"k -1":                  {K: -1, Count: true},
+		"no page":               {Count: true, Offset: 1},
+		"(offset, after)":       {Count: true, After: cursor{depth: 1}.String()},
+		"group":                 {Count: true, Group: &GroupRequest{Field: "n"}},
+		"to explain":            {Count: true, ExplainID: "a"},
 		"k 10001":               {K: MaxK + 1},
 		"offset -1":             {K: 1, Offset: -1},
 		"offset 100000":         {K: 1, Offset: MaxOffset},
@@ -390,9 +431,6 @@ func TestBadQueries(t *testing.T) {
 		`text field "hidden"`:   {K: 1, Highlight: []string{"hidden"}},
 		"rank constant":         {K: 1, Fusion: Fusion{RankConstant: -1}},
 	} {
-		if want == "k 0" {
-			q.K, want = 0, "k 0"
-		}
 		_, err := ix.Search(bg, q)
 		if !errors.Is(err, ErrInvalid) && !errors.Is(err, ErrSchema) || !strings.Contains(err.Error(), want) {
 			t.Errorf("want an error with %q, got %v", want, err)

@@ -84,6 +84,10 @@ func TestBenchText(t *testing.T) {
 			t.Errorf("%s: %v", mode, lines)
 		}
 	}
+	line := decodeLines(t, ok(t, "bench", "text", "--docs", d, "--queries", q, "--count", "--passes", "1", "--json"))[1]
+	if line["count"] != true || line["k"] != 0.0 || line["hits"] != 600.0 {
+		t.Errorf("count: %v", line)
+	}
 	fails(t, console.ExitUsage, "no analyzer", "bench", "text", "--docs", d, "--queries", q, "--analyzer", "none")
 }
 

@@ -181,6 +181,15 @@ func TestImportAndSearch(t *testing.T) {
 	}
 	if r := search(t, dir, "--vector-file", q); len(r.Hits) != 10 || r.Hits[0].Kind != index.ScoreCosine {
 		t.Error("no vectors found")
+	} else {
+		least := fmt.Sprint(r.Hits[3].Vector.Raw)
+		if in := search(t, dir, "--vector-file", q, "--within", least, "--exact"); ids(in) != ids(index.Results{Hits: r.Hits[:4]}) {
+			t.Errorf("within %s: %s", least, ids(in))
+		}
+		if in := search(t, dir, "alpha", "--vector-file", q, "--mode", "vector", "--within", "1.5"); len(in.Hits) != 0 {
+			t.Errorf("within 1.5: %s", ids(in))
+		}
+		fails(t, console.ExitUsage, "--within", "search", dir, "alpha", "--within", "0.5")
 	}
 	if r := search(t, dir, "gam", "--prefix", "--no-count"); len(r.Hits) == 0 || r.Total != -1 {
 		t.Error("prefix")
@@ -460,7 +469,10 @@ func TestErrors(t *testing.T) {
 	fails(t, console.ExitUsage, "above 0", "search", dir, "x", "--vector-file", q, "--weights", "0,1")
 	fails(t, console.ExitUsage, "--row 1", "search", dir, "--vector-file", q, "--row", "1")
 	fails(t, console.ExitUsage, "--facet", "search", dir, "x", "--facet", "lang:many")
-	fails(t, console.ExitFailed, "k 0", "search", dir, "x", "-k", "0")
+	fails(t, console.ExitFailed, "k 0", "search", dir, "x", "-k", "0", "--no-count")
+	if out := ok(t, "search", dir, "x", "-k", "0"); !strings.Contains(out, "0 of ") {
+		t.Errorf("-k 0 counts: %q", out)
+	}
 	fails(t, console.ExitFailed, "at byte", "search", dir, "x", "--filter", "n = ")
 	fails(t, console.ExitFailed, `"nope": unknown field`, "search", dir, "x", "--filter", "nope = 1")
 	fails(t, console.ExitFailed, `"nope"`, "search", dir, "x", "--fields", "nope")

@@ -25,7 +25,7 @@ type searchCmd struct {
 	Query []string `arg:"" optional:"" help:"Words to search for; never read as a syntax."`
 
 	Mode   string `enum:"auto,keyword,vector,hybrid" default:"auto" help:"Legs to run: keyword, vector, hybrid; auto takes what is given, and meaning beside words where the index has a model."`
-	K      int    `name:"k" short:"k" default:"10" help:"Hits wanted."`
+	K      int    `name:"k" short:"k" default:"10" help:"Hits wanted; 0 only counts."`
 	Offset int    `help:"Hits to skip."`
 	After  string `placeholder:"CURSOR" help:"Continue behind an earlier page (its next)."`
 	Filter string `short:"f" placeholder:"EXPR" help:"Only documents that match, such as 'lang = \"de\" and created >= 2024-01-01'."`
@@ -39,12 +39,13 @@ type searchCmd struct {
 	Syntax    bool     `name:"query-string" help:"Read the words as a query: title:foo \"exact phrase\"~2 -bar +baz fo* fuzzy~1 (a OR b)^2. What is no syntax is taken for text, with a note."`
 	Highlight []string `placeholder:"NAME" help:"Text fields to mark matches in; default all stored ones, none with --json."`
 
-	VectorField  string  `placeholder:"NAME" help:"Vector field; may be left out when there is one."`
-	VectorFile   string  `placeholder:"FILE" help:"File with the query vector (.f32, .f16, .fvecs)."`
-	Row          int     `help:"Row of --vector-file, from 0."`
-	Ef           int     `help:"Width of the graph walk; default: as calibrated for --target-recall."`
-	TargetRecall float64 `placeholder:"0.95" help:"Recall@10 wanted where --ef is not given."`
-	Exact        bool    `help:"Scan every vector."`
+	VectorField  string   `placeholder:"NAME" help:"Vector field; may be left out when there is one."`
+	VectorFile   string   `placeholder:"FILE" help:"File with the query vector (.f32, .f16, .fvecs)."`
+	Row          int      `help:"Row of --vector-file, from 0."`
+	Ef           int      `help:"Width of the graph walk; default: as calibrated for --target-recall."`
+	TargetRecall float64  `placeholder:"0.95" help:"Recall@10 wanted where --ef is not given."`
+	Exact        bool     `help:"Scan every vector."`
+	Within       *float64 `placeholder:"RAW" help:"Only hits of the vector leg whose raw value is no worse: the least cosine or dot product, the greatest squared distance."`
 
 	Sparse      string `placeholder:"JSON" help:"Sparse query vector, weights by term: '{\"12\": 0.5}'. A leg of its own, joined with the others that are given."`
 	SparseField string `placeholder:"NAME" help:"Sparse field; may be left out when there is one."`
@@ -75,6 +76,7 @@ func (searchCmd) Help() string {
     quarry search idx archive files --filter 'lang = "de" and platform in [linux, osx]' --facet platform
     quarry search idx "zero downtime" --phrase --field text
     quarry search idx deploy --vector-file q.f32 --row 3 --filter 'tags contains any ["CLI"]'
+    quarry search idx --vector-file q.f32 --within 0.8 -k 1000
     quarry search idx --filter 'created between 2024-01-01 and 2024-06-30' -k 100
     quarry search idx --query-string 'title:river "old bank"~2 -money strase~'
     quarry search idx --sparse '{"2181": 1.4, "3976": 0.8}' --sparse-field splade
@@ -120,7 +122,7 @@ func (c *searchCmd) Run(ctx context.Context, e *console.Console) error {
 	if err := v.results(r); err != nil {
 		return err
 	}
-	if len(r.Hits) == 0 && len(r.Groups) == 0 && q.Text != nil {
+	if c.K > 0 && len(r.Hits) == 0 && len(r.Groups) == 0 && q.Text != nil {
 		if err := didYouMean(ctx, e, ix, &schema, strings.Join(c.Query, " ")); err != nil {
 			return err
 		}
@@ -166,6 +168,9 @@ func (c *searchCmd) query(ctx context.Context, e *console.Console, schema *index
 		if len(q.Highlight) == 0 && !c.JSON {
 			q.Highlight = storedTexts(schema)
 		}
+	}
+	if c.Within != nil && !vector {
+		return q, console.Usagef("--within is for a search with a vector")
 	}
 	if vector {
 		if q.Vector, err = c.vectorQuery(ctx, e, schema, record); err != nil {
@@ -250,7 +255,7 @@ func (c *searchCmd) vectorQuery(ctx context.Context, e *console.Console, schema 
 		if err != nil {
 			return nil, err
 		}
-		return &index.VectorQuery{Field: record.Field, Vector: v, Ef: c.Ef, TargetRecall: c.TargetRecall, Exact: c.Exact, Floor: record.Model.Floor}, nil
+		return &index.VectorQuery{Field: record.Field, Vector: v, Ef: c.Ef, TargetRecall: c.TargetRecall, Exact: c.Exact, Within: c.Within, Floor: record.Model.Floor}, nil
 	}
 	name := c.VectorField
 	if name == "" && len(schema.Vectors) == 1 {
@@ -272,7 +277,7 @@ func (c *searchCmd) vectorQuery(ctx context.Context, e *console.Console, schema 
 	if c.Row < 0 || c.Row >= rows.Rows() {
 		return nil, console.Usagef("--row %d: %s has rows 0 to %d", c.Row, c.VectorFile, rows.Rows()-1)
 	}
-	return &index.VectorQuery{Field: name, Vector: rows.Row(c.Row), Ef: c.Ef, TargetRecall: c.TargetRecall, Exact: c.Exact}, nil
+	return &index.VectorQuery{Field: name, Vector: rows.Row(c.Row), Ef: c.Ef, TargetRecall: c.TargetRecall, Exact: c.Exact, Within: c.Within}, nil
 }
 
 // embedQuery embeds the words.

@@ -172,13 +172,15 @@ func testFacets(t *testing.T, c collection.Collection, docs []index.Document) {
 		{Text: &index.TextQuery{Text: "nowhere"}},
 	} {
 		q.K, q.Count, q.Facets = 10, true, facets
-		got := search(t, c, q)
 		want, err := ix.Search(t.Context(), q)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got.Total != want.Total || !reflect.DeepEqual(got.Facets, want.Facets) {
-			t.Errorf("query %d: total %d, facets %v\nwant %d, %v", i, got.Total, got.Facets, want.Total, want.Facets)
+		for _, q.K = range []int{10, 0} {
+			got := search(t, c, q)
+			if got.Total != want.Total || !reflect.DeepEqual(got.Facets, want.Facets) || q.K == 0 && len(got.Hits) > 0 {
+				t.Errorf("query %d, k %d: %d hits, total %d, facets %v\nwant %d, %v", i, q.K, len(got.Hits), got.Total, got.Facets, want.Total, want.Facets)
+			}
 		}
 	}
 }

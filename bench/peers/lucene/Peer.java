@@ -105,7 +105,7 @@ public final class Peer {
     double mean = Arrays.stream(best).average().orElse(0);
     Arrays.sort(best);
     print("{\"kind\":\"text\",\"engine\":\"lucene\",\"set\":\"%s\",\"mode\":\"%s\",\"k\":%d,\"count\":%b,\"share\":%d,\"segments\":%d,\"queries\":%d,\"hits\":%d,\"avg_us\":%.1f,\"p50_us\":%.1f,\"p99_us\":%.1f}",
-        set, mode, k, count, share, reader.leaves().size(), best.length, hits, mean, best[best.length / 2], best[best.length * 99 / 100]);
+        set, mode, count ? 0 : k, count, share, reader.leaves().size(), best.length, hits, mean, best[best.length / 2], best[best.length * 99 / 100]);
   }
 
   private static Query filtered(Query q, int share) {

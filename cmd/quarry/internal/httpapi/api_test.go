@@ -384,7 +384,6 @@ func TestH06SearchRanges(t *testing.T) {
 		}
 	}
 	for body, field := range map[string]string{
-		`{"query":"rock","k":0}`:                                         "k",
 		`{"query":"rock","min_score":-0.1}`:                              "min_score",
 		`{"query":"rock","min_score":1.5}`:                               "min_score",
 		`{"query":"rock","mode":"meaning"}`:                              "mode",
@@ -414,6 +413,7 @@ func TestH06SearchRanges(t *testing.T) {
 		}
 	}
 	for body, field := range map[string]string{ // refused by the engine
+		`{"query":"rock","k":0}`:                                         "k",
 		`{"query":"rock","offset":100000,"k":10}`:                        "offset",
 		`{"query":"rock","offset":99999,"k":10}`:                         "offset",
 		`{"query":"rock","vector":{"values":[1]}}`:                       "vector",
@@ -433,6 +433,14 @@ func TestH06SearchRanges(t *testing.T) {
 		}
 		if p := s.fails(400, code, "POST", "/v1/collections/notes/search", body); p.Field != field {
 			t.Errorf("%s: field %q (%s), want %q", body, p.Field, p.Detail, field)
+		}
+	}
+	if got := s.ok("POST", "/v1/collections/notes/search", `{"query":"rock","k":0,"count":true}`); len(hits(got)) != 0 || got["total"] != 2.0 {
+		t.Error(got)
+	}
+	for within, want := range map[string]int{"-1": 0, "0.9": 1, "2": 2} {
+		if got := hits(s.ok("POST", "/v1/collections/notes/search", `{"vector":{"values":[1,0],"within":`+within+`}}`)); len(got) != want {
+			t.Errorf("within %s: %v", within, got)
 		}
 	}
 	if got := hits(s.ok("POST", "/v1/collections/notes/search", `{"query":"rock","k":10000,"depth":10000,"vector":{"values":[1,0],"ef":10000}}`)); len(got) != 2 {

@@ -181,7 +181,7 @@ func fieldOf(detail string) string {
 	switch word {
 	case "field":
 		return "filter"
-	case "filter", "facets", "fields", "highlight", "vector", "text", "after", "offset", "depth", "group":
+	case "k", "filter", "facets", "fields", "highlight", "vector", "text", "after", "offset", "depth", "group":
 		return word
 	}
 	if strings.HasPrefix(detail, "regular expression ") {

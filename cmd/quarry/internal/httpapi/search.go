@@ -23,7 +23,7 @@ type searchRequest struct {
 	Vector *vectorQuery   `json:"vector,omitempty" doc:"the vector leg"`
 	Sparse *sparseQuery   `json:"sparse,omitempty" doc:"a leg of its own, beside what mode runs"`
 	Filter shape.Raw      `json:"filter,omitempty" doc:"only documents that match: a string (lang = \"de\" and year >= 2020), or an object in the filter's JSON form"`
-	K      *int           `json:"k,omitempty" shape:"min=1,max=10000,default=10" doc:"hits wanted"`
+	K      *int           `json:"k,omitempty" shape:"min=0,max=10000,default=10" doc:"hits wanted; 0 is for count and facets alone"`
 	Offset int            `json:"offset,omitempty" shape:"min=0,max=100000" doc:"hits to skip; offset and k together are at most 100000"`
 	After  string         `json:"after,omitempty" shape:"maxlen=4096" doc:"next of the page before, instead of offset"`
 	Fusion *fusionRequest `json:"fusion,omitempty" doc:"how a hybrid search joins its legs"`
@@ -59,6 +59,7 @@ type vectorQuery struct {
 	Ef     int       `json:"ef,omitempty" shape:"min=0,max=10000" doc:"width of the graph walk; default as calibrated for target_recall"`
 	Recall float64   `json:"target_recall,omitempty" shape:"min=0,max=1,default=0.95"`
 	Exact  bool      `json:"exact,omitempty" doc:"compare every matching vector"`
+	Within *float64  `json:"within,omitempty" doc:"the worst raw value wanted, itself included: the least cosine or dot product, the greatest squared distance; hits beyond it are not found, however few are left"`
 	Weight *float64  `json:"weight,omitempty" shape:"min=0,default=1" doc:"of this leg in a hybrid search, above 0"`
 }
 
@@ -398,7 +399,7 @@ func (r *searchRequest) legs(h *registry.Collection, q *bound) error {
 		q.embed = !given
 		q.Vector = &index.VectorQuery{}
 		if v := r.Vector; v != nil {
-			*q.Vector = index.VectorQuery{Field: v.Field, Vector: v.Values, Ef: v.Ef, TargetRecall: v.Recall, Exact: v.Exact}
+			*q.Vector = index.VectorQuery{Field: v.Field, Vector: v.Values, Ef: v.Ef, TargetRecall: v.Recall, Exact: v.Exact, Within: v.Within}
 		}
 		if q.embed {
 			q.Vector.Field = embedding.Field

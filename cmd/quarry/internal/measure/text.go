@@ -22,7 +22,7 @@ type textCmd struct {
 	Queries  string `required:"" placeholder:"FILE" help:"One query a line."`
 	Mode     string `enum:"union,and,phrase" default:"union" help:"How a query's words are joined: union, and, phrase."`
 	K        int    `name:"k" default:"10" help:"Hits a query."`
-	Count    bool   `help:"Only count the matches of a query: 1 hit and the exact total."`
+	Count    bool   `help:"Only count the matches of a query: no hits, the exact total."`
 	Share    int    `name:"filter-share" placeholder:"PERCENT" help:"Filter to 1, 10 or 50 percent of the documents. The index of --dir must have been made with this flag; 100 makes one and filters nothing."`
 	Analyzer string `default:"standard" help:"Analyzer: ${analyzers}."`
 	Passes   int    `default:"15" help:"Passes over the queries; each query's fastest counts."`
@@ -66,6 +66,9 @@ func (c *textCmd) Run(ctx context.Context, e *console.Console) (err error) {
 	}
 	if c.Share != 0 && c.Share != 100 && !slices.Contains(textShares(), c.Share) {
 		return fmt.Errorf("--filter-share %d: want one of %v, or 100: %w", c.Share, textShares(), storage.ErrInvalid)
+	}
+	if c.Count {
+		c.K = 0
 	}
 	queries, err := c.readQueries()
 	if err != nil {
@@ -131,10 +134,7 @@ func (c *textCmd) readQueries() ([]index.Query, error) {
 		if c.Mode == "and" {
 			q.Operator = index.And
 		}
-		query := index.Query{Text: q, K: c.K}
-		if c.Count {
-			query.K, query.Count = 1, true
-		}
+		query := index.Query{Text: q, K: c.K, Count: c.Count}
 		if slices.Contains(textShares(), c.Share) {
 			query.Filter = filter.ContainsAny(shareField, strconv.Itoa(c.Share))
 		}
