@@ -61,23 +61,23 @@ func Open(section func(name string) ([]byte, bool), docCount uint32) (*Field, er
 		return nil, err
 	}
 	f := &Field{meta: *m, codec: newCodec(m), docCount: docCount}
-	if f.n > int(docCount) {
+	if uint64(f.n) > uint64(docCount) {
 		return nil, storage.Corruptf(sectionMeta, 0, "%d vectors for %d docs", f.n, docCount)
 	}
 	o := opener{section: section}
-	f.codes = o.bytes(sectionCodes, f.n*f.codec.Stride())
-	f.raw = asF32(o.bytes(sectionRaw, 4*f.n*f.dim))
-	f.docs = asU32(o.bytes(sectionDocs, 4*f.n))
+	f.codes = o.bytes(sectionCodes, int64(f.n), f.codec.Stride())
+	f.raw = asF32(o.bytes(sectionRaw, int64(f.n), 4*f.dim))
+	f.docs = asU32(o.bytes(sectionDocs, int64(f.n), 4))
 	switch f.ordsKind {
 	case ordsDense:
-		f.ords = asU32(o.bytes(sectionOrds, 4*f.dense))
+		f.ords = asU32(o.bytes(sectionOrds, int64(f.dense), 4))
 	case ordsSorted:
-		f.ords = asU32(o.bytes(sectionOrds, 8*f.n))
+		f.ords = asU32(o.bytes(sectionOrds, int64(f.n), 8))
 	}
 	if f.graph {
-		f.base = linkTable{links: asU32(o.bytes(sectionLinks0, 4*f.nodes*f.m0)), stride: f.m0, n: f.nodes}
+		f.base = linkTable{links: asU32(o.bytes(sectionLinks0, int64(f.nodes), 4*f.m0)), stride: f.m0, n: f.nodes}
 		f.openUpper(&o)
-		f.groups = asU32(o.bytes(sectionGroups, 8*f.groupCount))
+		f.groups = asU32(o.bytes(sectionGroups, int64(f.groupCount), 8))
 	}
 	if o.err != nil {
 		return nil, o.err
@@ -91,26 +91,28 @@ type opener struct {
 	err     error
 }
 
-func (o *opener) bytes(name string, size int) []byte {
+// bytes returns a section of n things of size bytes. The product is one of 64
+// bits: an int may be half as long.
+func (o *opener) bytes(name string, n int64, size int) []byte {
 	b, _ := o.section(name)
-	if o.err == nil && len(b) != size {
-		o.err = storage.Corruptf(name, 0, "section of %d bytes, want %d", len(b), size)
+	if want := n * int64(size); o.err == nil && int64(len(b)) != want {
+		o.err = storage.Corruptf(name, 0, "section of %d bytes, want %d", len(b), want)
 	}
 	if o.err != nil {
 		return nil
 	}
-	return b[:size:size]
+	return b[:len(b):len(b)]
 }
 
 func (f *Field) openUpper(o *opener) {
 	if len(f.counts) == 0 {
 		return
 	}
-	size := f.counts[0]
+	size := int64(f.counts[0])
 	for _, c := range f.counts {
-		size += c * f.m
+		size += int64(c) * int64(f.m)
 	}
-	all := asU32(o.bytes(sectionUpper, 4*size))
+	all := asU32(o.bytes(sectionUpper, size, 4))
 	if all == nil {
 		return
 	}
@@ -145,7 +147,7 @@ func (f *Field) Doc(ord uint32) uint32 { return f.docs[ord] }
 func (f *Field) Ord(doc uint32) (uint32, bool) {
 	switch f.ordsKind {
 	case ordsDense:
-		if int(doc) >= len(f.ords) {
+		if uint64(doc) >= uint64(len(f.ords)) {
 			return 0, false
 		}
 		ord := f.ords[doc]

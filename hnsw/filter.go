@@ -267,7 +267,7 @@ func (f *Field) localShare(w *walk, node uint32, share float64) (float64, error)
 	seen, accepted := 0, 0
 	count := func(id uint32) error {
 		for _, to := range f.base.row(id) {
-			if int(to) >= f.nodes {
+			if uint64(to) >= uint64(f.nodes) {
 				if to == none {
 					break
 				}
@@ -279,7 +279,7 @@ func (f *Field) localShare(w *walk, node uint32, share float64) (float64, error)
 		return nil
 	}
 	row := f.base.row(node)
-	for i := 0; i < len(row) && int(row[i]) < f.nodes; i += 2 {
+	for i := 0; i < len(row) && uint64(row[i]) < uint64(f.nodes); i += 2 {
 		w.prefetch(row[i])
 	}
 	if err := count(node); err != nil { // the ids in row are good now
@@ -374,7 +374,7 @@ func (f *Field) widen(accept []uint64, s *Scratch) ([]uint64, error) {
 		if err != nil {
 			return nil, err
 		}
-		if int(node) >= f.nodes {
+		if uint64(node) >= uint64(f.nodes) {
 			return nil, storage.Corruptf(sectionGroups, int64(8*i), "node %d of %d", node, f.nodes)
 		}
 		if anyBit(accept, int(first), int(end)) {
@@ -414,7 +414,7 @@ func (f *Field) sow(w *walk, s *Scratch) {
 			}
 			id := uint32(from*64 + bits.TrailingZeros64(w.accept[from]))
 			from++
-			if int(id) < f.nodes && s.visited.marks[id] != s.visited.version {
+			if uint64(id) < uint64(f.nodes) && s.visited.marks[id] != s.visited.version {
 				s.visited.marks[id] = s.visited.version
 				s.ids[m] = id
 				m++
@@ -484,7 +484,7 @@ func (w *walk) hopTwo(s *Scratch, id uint32) (m, rows int, err error) {
 			return kept, i, nil
 		}
 		for _, to := range w.table.row(mid) {
-			if int(to) >= len(marks) {
+			if uint64(to) >= uint64(len(marks)) {
 				if to == none {
 					break
 				}

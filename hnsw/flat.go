@@ -61,7 +61,7 @@ func (f *Field) SearchOrds(q []float32, p Params, ords []uint32, s *Scratch, dst
 	if err := f.bind(q, p, s); err != nil {
 		return dst, Stats{}, err
 	}
-	if len(ords) > 0 && int(ords[len(ords)-1]) >= f.n {
+	if len(ords) > 0 && uint64(ords[len(ords)-1]) >= uint64(f.n) {
 		return dst, Stats{}, storage.Invalidf("ord %d of %d", ords[len(ords)-1], f.n)
 	}
 	st := Stats{Plan: PlanFlat}
@@ -75,7 +75,7 @@ func (f *Field) SearchOrds(q []float32, p Params, ords []uint32, s *Scratch, dst
 		ids := ords[:min(scanBlock, len(ords))]
 		ords = ords[len(ids):]
 		for i := 1; i < len(ids); i++ {
-			if ids[i] <= ids[i-1] || int(ids[i]) >= f.n {
+			if ids[i] <= ids[i-1] || uint64(ids[i]) >= uint64(f.n) {
 				return dst, st, storage.Invalidf("ords do not ascend below %d: %d after %d", f.n, ids[i], ids[i-1])
 			}
 		}

@@ -143,7 +143,7 @@ func (u *reuse) standIns(b *builder) error {
 	}
 	for i, r := range u.at {
 		ord := r.ord
-		if nodes := len(u.ranks[r.input]); int(ord) >= nodes {
+		if nodes := len(u.ranks[r.input]); uint64(ord) >= uint64(nodes) {
 			ord = owners[r.input][int(ord)-nodes]
 		}
 		u.ranks[r.input][ord] = rep[i]
@@ -160,7 +160,7 @@ func (f *Field) owners() ([]uint32, error) {
 			return nil, err
 		}
 		node := f.groups[2*i]
-		if int(node) >= f.nodes {
+		if uint64(node) >= uint64(f.nodes) {
 			return nil, storage.Corruptf(sectionGroups, int64(8*i), "node %d of %d", node, f.nodes)
 		}
 		for d := first; d < end; d++ {
@@ -191,7 +191,7 @@ func (u *reuse) survivors() (up []uint32, counts []int, low []uint32, err error)
 	counts = make([]int, len(f.counts))
 	above := make([]uint64, (f.nodes+63)/64)
 	for pos, ord := range f.ordsOf {
-		if int(ord) >= f.nodes || above[ord/64]>>(ord%64)&1 == 1 {
+		if uint64(ord) >= uint64(f.nodes) || above[ord/64]>>(ord%64)&1 == 1 {
 			return nil, nil, nil, f.badUpper(1, ord)
 		}
 		above[ord/64] |= 1 << (ord % 64)
@@ -225,7 +225,7 @@ func (u *reuse) survivors() (up []uint32, counts []int, low []uint32, err error)
 func (u *reuse) seed(b *builder, w *worker, r, frozen int) (bool, error) {
 	at := u.at[b.row[r]]
 	f, ranks := u.inputs[at.input].Field, u.ranks[at.input]
-	if !f.graph || int(at.ord) >= f.nodes {
+	if !f.graph || uint64(at.ord) >= uint64(f.nodes) {
 		return false, nil
 	}
 	w.grow(max(f.m0, cap(w.ids)))
@@ -234,7 +234,7 @@ func (u *reuse) seed(b *builder, w *worker, r, frozen int) (bool, error) {
 		if to == none {
 			break
 		}
-		if int(to) >= f.nodes {
+		if uint64(to) >= uint64(f.nodes) {
 			return false, f.badLink(0, int(at.ord)*f.m0+i, to)
 		}
 		if rank := ranks[to]; rank != none && int(rank) < frozen {
@@ -376,7 +376,7 @@ func (h *healer) look(w *worker, id uint32) error {
 		if to == none {
 			break
 		}
-		if int(to) >= h.table.n {
+		if uint64(to) >= uint64(h.table.n) {
 			return h.f.badLink(h.l, int(id)*h.table.stride+i, to)
 		}
 		switch r := h.rank[to]; {

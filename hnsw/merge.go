@@ -104,7 +104,7 @@ func mergeRows(o Options, inputs []MergeInput) ([]mergeRow, error) {
 				i, in.Field.dim, in.Field.metric, o.Dim, o.Metric)
 		}
 		for ord, doc := range in.Field.docs {
-			if int(doc) >= len(in.DocMap) {
+			if uint64(doc) >= uint64(len(in.DocMap)) {
 				return nil, storage.Corruptf(sectionDocs, 4*int64(ord), "doc %d of %d", doc, len(in.DocMap))
 			}
 			if to := in.DocMap[doc]; to != none {

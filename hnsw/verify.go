@@ -95,7 +95,7 @@ func (f *Field) verifyGroups(context.Context) error {
 		if err != nil {
 			return err
 		}
-		if int(node) >= f.nodes || i > 0 && node <= f.groups[2*i-2] || first != next {
+		if uint64(node) >= uint64(f.nodes) || i > 0 && node <= f.groups[2*i-2] || first != next {
 			return storage.Corruptf(sectionGroups, int64(8*i), "group of node %d at %d", node, first)
 		}
 		wide.Encode(code, f.Vector(node))
@@ -122,7 +122,7 @@ func verifyRow(section string, t *linkTable, id uint32, base int64, visit func(t
 			ended = true
 			continue
 		}
-		if ended || int(to) >= t.n || to == id {
+		if ended || uint64(to) >= uint64(t.n) || to == id {
 			return storage.Corruptf(section, off+int64(4*i), "node %d of %d links to %d", id, t.n, to)
 		}
 		for _, other := range row[:i] {
@@ -143,7 +143,7 @@ func (f *Field) verifyLinks(ctx context.Context) error {
 	if len(f.upper) > 0 {
 		entry = f.ordsOf[0]
 	}
-	if int(entry) >= f.nodes {
+	if uint64(entry) >= uint64(f.nodes) {
 		return f.badUpper(0, entry)
 	}
 	seen := make([]uint64, (f.nodes+63)/64)
@@ -175,7 +175,7 @@ func (f *Field) verifyLinks(ctx context.Context) error {
 func (f *Field) verifyUpper(context.Context) error {
 	seen := make([]uint64, (f.nodes+63)/64)
 	for i, ord := range f.ordsOf {
-		if int(ord) >= f.nodes || seen[ord/64]>>(ord%64)&1 == 1 {
+		if uint64(ord) >= uint64(f.nodes) || seen[ord/64]>>(ord%64)&1 == 1 {
 			return storage.Corruptf(sectionUpper, int64(4*i), "position %d is ord %d of %d", i, ord, f.nodes)
 		}
 		seen[ord/64] |= 1 << (ord % 64)

@@ -268,17 +268,20 @@ type faultHit struct {
 	tidying bool
 }
 
-// faultAt fails operation k. done tells that there are fewer.
+// faultAt fails number k of the operations that the fault is for. done tells
+// that there are fewer.
 func faultAt(t *testing.T, f fault, seed uint64, k int) (hit faultHit, told, done bool) {
 	c := &crashRun{fs: storage.NewMemFS(), seed: seed, fault: f.err}
 	ops := 0
 	c.fs.SetHook(func(op storage.Op, name string, n int) error {
-		ops++
-		if ops != k {
+		err := f.hit(op)
+		if err == nil {
 			return nil
 		}
-		err := f.hit(op)
-		hit = faultHit{op, name, err != nil, op == storage.OpRemove || op == storage.OpLink || op == storage.OpClose ||
+		if ops++; ops != k {
+			return nil
+		}
+		hit = faultHit{op, name, true, op == storage.OpRemove || op == storage.OpLink || op == storage.OpClose ||
 			op == storage.OpList && bytes.Contains(debug.Stack(), []byte("RemoveBefore")) || op == storage.OpWrite && bytes.Contains(debug.Stack(), []byte("(*WAL).seal"))}
 		return err
 	})

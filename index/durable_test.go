@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -166,6 +167,9 @@ func TestCutWhileMapped(t *testing.T) {
 	seg, _ := filepath.Glob(filepath.Join(dir, "seg-*.qry"))
 	if len(seg) != 1 {
 		t.Fatal(seg)
+	}
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows refuses to cut a mapped file")
 	}
 	if err := os.Truncate(seg[0], 4096); err != nil {
 		t.Fatal(err)

@@ -179,7 +179,7 @@ func (d *Docs) load(doc uint32, b *docBlock) error {
 	if e.size&docBlockZstd == 0 {
 		b.raw = stored
 	} else {
-		if size > docMaxBlock || size > docMaxRatio*len(stored) {
+		if size > docMaxBlock || int64(size) > docMaxRatio*int64(len(stored)) {
 			return Corruptf(docsIndexSection, at, "block %d expands from %d to %d bytes", lo, len(stored), size)
 		}
 		if err := b.decode(stored, size); err != nil {

@@ -170,6 +170,24 @@ func TestDocsTooLarge(t *testing.T) {
 	}
 }
 
+// A document is compressed however much is left of it: its size times the
+// largest ratio may exceed an int.
+func TestDocsLarge(t *testing.T) {
+	doc := randomBytes(6, 6<<20)
+	for i := 0; i < len(doc); i += 256 {
+		copy(doc[i+128:i+256], doc[i:])
+	}
+	s := writeDocs(t, [][]byte{doc}, DocZstd)
+	if n := s["data"].Len(); n < 2<<20 || n > 4<<20 {
+		t.Fatalf("%d bytes of %d", n, len(doc))
+	}
+	d, err := OpenDocs(s.section, 1)
+	must(t, err)
+	if b, err := d.Get(0, nil); err != nil || !bytes.Equal(b, doc) {
+		t.Fatal(err)
+	}
+}
+
 // A flipped bit gives the right bytes or ErrCorrupt. In raw mode the bytes of
 // a document are not covered: the segment's checksums are.
 func TestDocsFlips(t *testing.T) {

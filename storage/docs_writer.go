@@ -193,7 +193,7 @@ func (w *DocWriter) writePacked(e *docBlockEntry) {
 	enc := docEncoders.Get().(*zstd.Encoder)
 	w.packed = enc.EncodeAll(w.block, w.packed[:0])
 	docEncoders.Put(enc)
-	if len(w.packed) < len(w.block) && len(w.block) <= docMaxRatio*len(w.packed) {
+	if len(w.packed) < len(w.block) && int64(len(w.block)) <= docMaxRatio*int64(len(w.packed)) {
 		stored = w.packed
 		e.size |= docBlockZstd
 	}

@@ -188,7 +188,7 @@ func TestB01TornTail(t *testing.T) {
 				t.Fatalf("cut at %d: %d records, %v", n, len(got), err)
 			}
 			end := ends[len(want)]
-			if torn := n+int64(zeros) > end; r.Torn != torn || torn && (r.TornFile != "/"+name && r.TornFile != name || r.TornOffset != end || r.TornBytes != n+int64(zeros)-end) {
+			if torn := n+int64(zeros) > end; r.Torn != torn || torn && (r.TornFile != filepath.Join("/", name) || r.TornOffset != end || r.TornBytes != n+int64(zeros)-end) {
 				t.Fatalf("cut at %d: %+v", n, r)
 			}
 			// Go on, and read again: the tail stays shut out.

@@ -336,7 +336,7 @@ func (l *leaf) add(lo, hi uint32) error {
 // docLists returns the docs of the values lo to hi-1 that have no bitmap.
 func (f *field) docLists(lo, hi uint32) ([]uint32, error) {
 	a, b := f.lists[lo], f.lists[hi]
-	if a > b || int(b) > len(f.listed) {
+	if a > b || uint64(b) > uint64(len(f.listed)) {
 		return nil, f.corrupt(partDocLists, "doc lists of values %d to %d out of order", lo, hi)
 	}
 	return f.listed[a:b], nil

@@ -430,7 +430,7 @@ func walkBitmap(b []byte, each func(key, count int, words, array, runs []byte) e
 	var runBits []byte
 	n := 0
 	if cookie := binary.LittleEndian.Uint32(b); cookie == cookiePure {
-		n = int(binary.LittleEndian.Uint32(b[4:]))
+		n = int(min(binary.LittleEndian.Uint32(b[4:]), 1<<16+1))
 		b = b[8:]
 	} else if cookie&0xffff == cookieRuns {
 		n = int(cookie>>16) + 1

@@ -3,6 +3,7 @@ package filter
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"flag"
@@ -389,6 +390,17 @@ func TestStoredBitmaps(t *testing.T) {
 			if cut < 300 && checkBitmap(b[:cut], docs, n) == nil {
 				t.Fatalf("bitmap %d cut to %d bytes is accepted", i, cut)
 			}
+		}
+	}
+}
+
+// Numbers of containers that an int may not hold, or not four times.
+func TestBitmapOfTooManyContainers(t *testing.T) {
+	for _, n := range []uint32{1<<16 + 1, 1 << 30, 1 << 31, 1<<32 - 5, 1<<32 - 1} {
+		b := binary.LittleEndian.AppendUint32(nil, cookiePure)
+		b = append(binary.LittleEndian.AppendUint32(b, n), make([]byte, 40)...)
+		if checkBitmap(b, 100, 0) == nil {
+			t.Errorf("%d containers in %d bytes are accepted", n, len(b))
 		}
 	}
 }

@@ -298,7 +298,7 @@ func asBytes[T uint32 | uint64](s []T) []byte {
 func castSection[T uint32 | uint64](section func(string) ([]byte, bool), name string, n int) ([]T, error) {
 	b, ok := section(name)
 	size := int(unsafe.Sizeof(T(0)))
-	if !ok || len(b) != n*size {
+	if !ok || len(b)%size != 0 || len(b)/size != n {
 		return nil, storage.Corruptf(name, 0, "%d bytes for %d numbers", len(b), n)
 	}
 	if n == 0 {

@@ -57,7 +57,7 @@ func open(file *storage.Segment, sc *Schema) (*Segment, error) {
 		return nil, err
 	}
 	s.Docs = docs
-	if _, err := docCount(int(s.Docs)); err != nil {
+	if s.Docs > MaxDocs {
 		return nil, storage.Corruptf(metaSection, 4, "%d docs", s.Docs)
 	}
 	if s.IDs, err = openIDs(file.Section, s.Docs); err != nil {

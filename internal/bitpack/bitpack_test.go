@@ -2,6 +2,7 @@ package bitpack
 
 import (
 	"bytes"
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -127,7 +128,7 @@ func TestRunEqualsReference(t *testing.T) {
 
 func TestBadArguments(t *testing.T) {
 	var dst [Block]uint32
-	for _, width := range []int{-1, 33, 1 << 40} {
+	for _, width := range []int{-1, 33, math.MaxInt} {
 		if Unpack(&dst, make([]byte, 2000), width) || Run(dst[:], make([]byte, 2000), width) || RunFrom(dst[:1], make([]byte, 2000), 0, width) {
 			t.Errorf("width %d was accepted", width)
 		}

@@ -1,6 +1,7 @@
 package chunk
 
 import (
+	"math"
 	"strings"
 	"testing"
 )
@@ -19,7 +20,7 @@ func BenchmarkChunks(b *testing.B) {
 		{"sentence", Options{Unit: Sentence, Size: new(10)}},
 		{"token", Options{}},
 		{"custom", Options{Unit: Custom, Size: new(3)}},
-		{"page", Options{Unit: Page, Size: new(1), TokenLimit: 1 << 40}},
+		{"page", Options{Unit: Page, Size: new(1), TokenLimit: math.MaxInt}},
 		{"divide", Options{Strategy: Divide, Unit: Word, Size: new(1000)}},
 		{"atsentence", Options{Unit: Word, AtSentence: true}},
 		{"structure", Options{Strategy: Structure, Unit: Word}},

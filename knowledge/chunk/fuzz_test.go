@@ -1,6 +1,7 @@
 package chunk
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -181,7 +182,7 @@ func TestOffsets(t *testing.T) {
 			t.Fatalf("at %d from the start: %d, %d", off, r2, u2)
 		}
 	}
-	for _, off := range []int{7, -5, 1 << 40, 3} {
+	for _, off := range []int{7, -5, math.MaxInt, 3} {
 		r, _ := o.At(off)
 		if want := utf8.RuneCountInString(text[:min(max(off, 0), len(text))]); r != want {
 			t.Errorf("at %d: %d, want %d", off, r, want)

@@ -254,7 +254,7 @@ func wholeNumber(v any) (int, bool) {
 		return int(n), int64(int(n)) == n
 	case float64:
 		// Also false for NaN and infinities. 2⁵³ is where floats stop being whole numbers one by one.
-		ok := n == math.Trunc(n) && math.Abs(n) <= 1<<53
+		ok := n == math.Trunc(n) && math.Abs(n) <= min(1<<53, math.MaxInt)
 		if !ok {
 			return 0, false
 		}

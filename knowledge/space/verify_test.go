@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 
@@ -102,7 +103,7 @@ func TestVerifyForged(t *testing.T) {
 		"content":         {md, func(e *Evidence) { e.Content = "Omega one." }, ErrEvidence},
 		"no content":      {letter, func(e *Evidence) { e.Content = "" }, ErrEvidence},
 		"start":           {md, func(e *Evidence) { e.Metadata.Citation.StartOffset = at(1) }, ErrEvidence},
-		"end":             {md, func(e *Evidence) { e.Metadata.Citation.EndOffset = at(1 << 40) }, ErrEvidence},
+		"end":             {md, func(e *Evidence) { e.Metadata.Citation.EndOffset = at(math.MaxInt) }, ErrEvidence},
 		"negative":        {md, func(e *Evidence) { e.Metadata.Citation.StartOffset = at(-1) }, ErrEvidence},
 		"reversed":        {md, func(e *Evidence) { e.Metadata.Citation.StartOffset, e.Metadata.Citation.EndOffset = at(5), at(2) }, ErrEvidence},
 		"one offset":      {md, func(e *Evidence) { e.Metadata.Citation.EndOffset = nil }, ErrEvidence},

@@ -65,16 +65,23 @@ func (r *Retrieval) results() *Results {
 		return &Results{}
 	}
 	out := &Results{Query: r.Query, Flags: r.Metrics.DegradationFlags, Items: make([]knowledge.Item, len(r.Result))}
+	apart := 2 // beyond the places of all evidence so far, touching none
+	for i := range r.Result {
+		if end := r.Result[i].Metadata.Citation.EndOffset; end != nil {
+			apart = max(apart, *end+2)
+		}
+	}
 	for i := range r.Result {
 		e := &r.Result[i]
 		c := &e.Metadata.Citation
 		m := knowledge.Metadata{Source: c.DocumentID, DocumentID: c.DocumentID, DocumentVersion: c.DocumentVersion, ArtifactHash: c.ArtifactHash,
 			KnowledgeBaseID: e.Metadata.SpaceID, Title: e.Title, SectionPath: c.SectionPath, Page: c.PageNumber,
-			SourceStart: c.StartOffset, SourceEnd: c.EndOffset, ChunkIndex: 2 * i, StartOffset: (i + 1) << 32}
+			SourceStart: c.StartOffset, SourceEnd: c.EndOffset, ChunkIndex: 2 * i, StartOffset: apart}
 		if c.StartOffset != nil {
 			m.StartOffset = *c.StartOffset
 		}
 		m.EndOffset = m.StartOffset + len(e.Content)
+		apart = max(apart, m.EndOffset+2)
 		out.Items[i] = knowledge.Item{Content: e.Content, Score: e.Metadata.Score, Metadata: m}
 	}
 	return out

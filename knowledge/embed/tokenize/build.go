@@ -19,13 +19,13 @@ func NewWordPiece(vocab []string, c WordPieceConfig) (*WordPiece, error) {
 }
 
 func newWordPiece(entries []entry, c WordPieceConfig) (*WordPiece, error) {
-	size := 0
+	size := int64(0)
 	sp := Specials{-1, -1, -1, -1}
 	for _, e := range entries {
 		if e.id < 0 {
 			return nil, storage.Invalidf("piece %.64q has id %d", e.text, e.id)
 		}
-		size = max(size, int(e.id)+1)
+		size = max(size, int64(e.id)+1)
 		// One text may have several of the roles.
 		for _, role := range []struct {
 			name string
@@ -37,7 +37,7 @@ func newWordPiece(entries []entry, c WordPieceConfig) (*WordPiece, error) {
 		}
 	}
 	for _, t := range c.Added {
-		size = max(size, int(t.ID)+1)
+		size = max(size, int64(t.ID)+1)
 		for _, role := range []struct {
 			name string
 			id   *int32
@@ -111,9 +111,9 @@ func NewUnigram(pieces []string, scores []float64, c UnigramConfig) (*Unigram, e
 			width = 8
 		}
 	}
-	size := len(pieces)
+	size := int64(len(pieces))
 	for _, t := range c.Added {
-		size = max(size, int(t.ID)+1)
+		size = max(size, int64(t.ID)+1)
 	}
 	if int(c.Specials.UNK) >= len(pieces) {
 		return nil, storage.Invalidf("UNK %d of %d pieces", c.Specials.UNK, len(pieces))

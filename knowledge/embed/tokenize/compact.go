@@ -79,7 +79,7 @@ type entry struct {
 }
 
 // appendHeader starts a compact form.
-func appendHeader(dst []byte, kind byte, size int, s Specials, tokens []AddedToken) ([]byte, error) {
+func appendHeader(dst []byte, kind byte, size int64, s Specials, tokens []AddedToken) ([]byte, error) {
 	dst = append(dst, magic...)
 	dst = storage.AppendUvarint(dst, version)
 	dst = append(dst, kind)
@@ -88,7 +88,7 @@ func appendHeader(dst []byte, kind byte, size int, s Specials, tokens []AddedTok
 	}
 	dst = storage.AppendUvarint(dst, uint64(size))
 	for _, id := range []int32{s.CLS, s.SEP, s.PAD, s.UNK} {
-		if id < -1 || int(id) >= size {
+		if id < -1 || int64(id) >= size {
 			return nil, storage.Invalidf("special id %d of a vocabulary of %d", id, size)
 		}
 		dst = storage.AppendUvarint(dst, uint64(id+1))
@@ -104,7 +104,7 @@ func appendHeader(dst []byte, kind byte, size int, s Specials, tokens []AddedTok
 		if err := checkPiece(t.Text); err != nil {
 			return nil, err
 		}
-		if t.ID < 0 || int(t.ID) >= size {
+		if t.ID < 0 || int64(t.ID) >= size {
 			return nil, storage.Invalidf("added token %q has id %d of a vocabulary of %d", t.Text, t.ID, size)
 		}
 		dst = storage.AppendBytes(dst, t.Text)
