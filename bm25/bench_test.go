@@ -104,7 +104,7 @@ func BenchmarkMerge(b *testing.B) {
 		even[i], odd[i] = 2*uint32(i), 2*uint32(i)+1
 	}
 	for b.Loop() {
-		if err := Merge(sections{}.create, []MergeInput{{f, even}, {f, odd}}, 2*benchDocs); err != nil {
+		if err := Merge(sections{}.create, []MergeInput{{f, even}, {f, odd}}, 2*benchDocs, 2); err != nil {
 			b.Fatal(err)
 		}
 	}

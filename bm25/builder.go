@@ -2,12 +2,14 @@ package bm25
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"hash/maphash"
 	"io"
 	"math"
 	"slices"
+	"sync"
 
 	"github.com/quarrysearch/quarry/storage"
 )
@@ -282,23 +284,52 @@ func (b *Builder) SizeBytes() int64 {
 // Write writes the sections pos, docs, dict, norms and meta. The same tokens
 // give the same bytes. The builder is left as it was.
 func (b *Builder) Write(create func(section string) (io.Writer, error)) error {
-	if b.inDoc {
-		b.fail(storage.Invalidf("bm25: Write inside a doc"))
-	}
-	if b.err == nil {
-		b.err = b.arena.err
-	}
-	if b.err != nil {
-		return b.err
-	}
-	return writeField(create, newBuilderSource(b), b.norms)
+	return WriteAll(create, []*Builder{b}, 1)
 }
 
-// A builderSource reads a builder's terms in order.
+// WriteAll is Write for builders that each hold docs after those of the one
+// before, as if one held them all; threads goroutines work at it.
+func WriteAll(create func(section string) (io.Writer, error), builders []*Builder, threads int) error {
+	var norms []byte
+	for i, b := range builders {
+		if b.inDoc {
+			b.fail(storage.Invalidf("bm25: Write inside a doc"))
+		}
+		if b.err == nil {
+			b.err = b.arena.err
+		}
+		if b.err != nil {
+			return b.err
+		}
+		switch {
+		case i == 0:
+			norms = b.norms
+		case len(b.norms) == 0:
+		case slices.ContainsFunc(b.norms[:min(len(norms), len(b.norms))], func(n byte) bool { return n != 0 }):
+			return storage.Invalidf("bm25: builder %d holds docs before those of the one before", i)
+		default:
+			norms = slices.Concat(norms, b.norms[len(norms):])
+		}
+	}
+	return writeField(create, newBuilderSource(builders, rangeSize), norms, threads)
+}
+
+// A builderSource reads builders' terms in order.
 type builderSource struct {
+	parts  []builderPart
+	cuts   int
+	active []int // parts that have it
+	at     int   // of active, the one that is read
+	met    uint64
+}
+
+// A builderPart reads one builder's terms of a range.
+type builderPart struct {
 	b     *Builder
 	order []termRef
+	cuts  []int // where ranges end in order
 	at    int
+	end   int
 	s     *termState
 	left  uint32 // postings of s to come
 	prev  uint32
@@ -312,7 +343,23 @@ type termRef struct {
 	n   uint32
 }
 
-func newBuilderSource(b *Builder) *builderSource {
+func newBuilderSource(builders []*Builder, size int64) *builderSource {
+	r := &builderSource{parts: make([]builderPart, len(builders))}
+	var wg sync.WaitGroup
+	for i, b := range builders {
+		if p := &r.parts[i]; i < len(builders)-1 {
+			wg.Go(func() { *p = builderPart{b: b, order: b.sorted()} })
+		} else {
+			*p = builderPart{b: b, order: b.sorted()}
+		}
+	}
+	wg.Wait()
+	r.cut(size)
+	return r
+}
+
+// sorted returns the terms in order.
+func (b *Builder) sorted() []termRef {
 	refs := slices.Grow(b.refs[:0], len(b.states))[:len(b.states)]
 	b.refs = refs
 	for n := range refs {
@@ -327,161 +374,159 @@ func newBuilderSource(b *Builder) *builderSource {
 		}
 		return bytes.Compare(b.term(&b.states[x.n]), b.term(&b.states[y.n]))
 	})
-	return &builderSource{b: b, order: refs}
+	return refs
 }
 
-func (r *builderSource) rewind() error {
-	r.at = 0
+// cut makes ranges of about size bytes, by the postings of the largest builder.
+func (r *builderSource) cut(size int64) {
+	lead := &r.parts[0]
+	for i := range r.parts {
+		if p := &r.parts[i]; p.b.arena.used > lead.b.arena.used {
+			lead = p
+		}
+	}
+	if n := r.docBytes() / size; n > 1 {
+		postings := uint64(0)
+		for i := range lead.b.states {
+			postings += uint64(lead.b.states[i].df) + 8
+		}
+		sum, part := uint64(0), postings/uint64(n)
+		for _, ref := range lead.order {
+			if sum >= part {
+				r.cutBefore(lead.b.term(&lead.b.states[ref.n]))
+				sum = 0
+			}
+			sum += uint64(lead.b.states[ref.n].df) + 8
+		}
+	}
+	for i := range r.parts {
+		p := &r.parts[i]
+		p.cuts = append(p.cuts, len(p.order))
+	}
+	r.cuts = len(lead.cuts)
+}
+
+// cutBefore ends a range of each part before a term.
+func (r *builderSource) cutBefore(term []byte) {
+	for i := range r.parts {
+		p := &r.parts[i]
+		at, _ := slices.BinarySearchFunc(p.order, term, func(x termRef, t []byte) int {
+			return bytes.Compare(p.b.term(&p.b.states[x.n]), t)
+		})
+		p.cuts = append(p.cuts, at)
+	}
+}
+
+func (r *builderSource) ranges() int    { return r.cuts }
+func (r *builderSource) passed() uint64 { return r.met }
+func (r *builderSource) release()       {}
+
+func (r *builderSource) fork() source {
+	return &builderSource{parts: slices.Clone(r.parts), cuts: r.cuts}
+}
+
+func (r *builderSource) terms() (n uint64) {
+	for i := range r.parts {
+		n += uint64(len(r.parts[i].order))
+	}
+	return n
+}
+
+func (r *builderSource) docBytes() (n int64) {
+	for i := range r.parts {
+		n += r.parts[i].b.arena.used
+	}
+	return n
+}
+
+func (r *builderSource) start(i int) error {
+	r.met = 0
+	for j := range r.parts {
+		p := &r.parts[j]
+		p.at, p.end = 0, p.cuts[i]
+		if i > 0 {
+			p.at = p.cuts[i-1]
+		}
+	}
 	return nil
 }
 
-func (r *builderSource) docBytes() int64 { return r.b.arena.used }
-
 func (r *builderSource) next() ([]byte, uint64, error) {
-	if r.at == len(r.order) {
+	r.active, r.at = r.active[:0], 0
+	var term []byte
+	least := uint64(0)
+	for i := range r.parts {
+		p := &r.parts[i]
+		if p.at == p.end {
+			continue
+		}
+		ref := p.order[p.at]
+		c := -1
+		if len(r.active) > 0 {
+			if c = cmp.Compare(ref.key, least); c == 0 {
+				c = bytes.Compare(p.b.term(&p.b.states[ref.n]), term)
+			}
+		}
+		if c < 0 {
+			least, term, r.active = ref.key, p.b.term(&p.b.states[ref.n]), r.active[:0]
+		}
+		if c <= 0 {
+			r.active = append(r.active, i)
+		}
+	}
+	if len(r.active) == 0 {
 		return nil, 0, io.EOF
 	}
-	s := &r.b.states[r.order[r.at].n]
-	r.at++
-	r.s, r.left, r.prev = s, s.df, 0
-	r.docs = r.b.arena.read(s.docs)
-	r.pos = r.b.arena.read(s.pos)
-	return r.b.term(s), uint64(s.df), nil
+	df := uint64(0)
+	for _, i := range r.active {
+		df += uint64(r.parts[i].open())
+	}
+	r.met += uint64(len(r.active))
+	return term, df, nil
+}
+
+// open moves past the next term, to read it, and returns its df.
+func (p *builderPart) open() uint32 {
+	s := &p.b.states[p.order[p.at].n]
+	p.at++
+	p.s, p.left, p.prev = s, s.df, 0
+	p.docs, p.pos = p.b.arena.read(s.docs), p.b.arena.read(s.pos)
+	return s.df
 }
 
 func (r *builderSource) fill(b *batch, positions bool) error {
 	b.n, b.pos = 0, b.pos[:0]
-	for b.n < blockDocs && r.left > 0 {
-		doc, freq := r.s.doc, r.s.freq
-		if r.left > 1 {
-			v := r.docs.uvarint()
-			doc, freq = r.prev+uint32(v>>1), 1
-			if v&1 == 0 {
-				freq = uint32(r.docs.uvarint())
-			}
-			r.prev = doc + 1
+	for b.n < blockDocs && r.at < len(r.active) {
+		p := &r.parts[r.active[r.at]]
+		if p.fill(b, positions); p.left == 0 {
+			r.at++
 		}
-		r.left--
+	}
+	return nil
+}
+
+func (p *builderPart) fill(b *batch, positions bool) {
+	for b.n < blockDocs && p.left > 0 {
+		doc, freq := p.s.doc, p.s.freq
+		if p.left > 1 {
+			v := p.docs.uvarint()
+			doc, freq = p.prev+uint32(v>>1), 1
+			if v&1 == 0 {
+				freq = uint32(p.docs.uvarint())
+			}
+			p.prev = doc + 1
+		}
+		p.left--
 		b.docs[b.n], b.freqs[b.n] = doc, freq
 		b.n++
 		if !positions {
 			continue
 		}
-		p := uint32(r.pos.uvarint())
-		b.pos = append(b.pos, p)
+		at := uint32(p.pos.uvarint())
+		b.pos = append(b.pos, at)
 		for range freq - 1 {
-			p += uint32(r.pos.uvarint()) + 1
-			b.pos = append(b.pos, p)
-		}
-	}
-	return nil
-}
-
-const (
-	slabBits = 20
-	slabSize = 1 << slabBits
-	linkSize = 4 // at the end of a piece: the address of the next
-)
-
-// pieceSizes are the sizes of a stream's pieces in turn, link included; the
-// last one repeats.
-var pieceSizes = [...]uint16{12, 16, 24, 40, 72, 136, 264, 520, 1032, 2056, 4104}
-
-// A stream is an append-only run of bytes in pieces. head and at are addresses
-// in the arena.
-type stream struct {
-	head, at uint32
-	left     uint16 // bytes free in the piece
-	level    uint8  // 0 = no piece yet, else index in pieceSizes + 1
-}
-
-// An arena hands out pieces of large slabs, up to 4 GiB.
-type arena struct {
-	slabs [][]byte
-	used  int64
-	err   error
-}
-
-func (a *arena) alloc(size uint16) uint32 {
-	if a.used&(slabSize-1)+int64(size) > slabSize {
-		a.used = (a.used | (slabSize - 1)) + 1 // pieces do not span slabs
-	}
-	if a.used+int64(size) > math.MaxUint32 {
-		if a.err == nil {
-			a.err = fmt.Errorf("%w: more than 4 GiB of postings in memory", storage.ErrTooLarge)
-		}
-		a.used = 0
-	}
-	if int(a.used>>slabBits) == len(a.slabs) {
-		a.slabs = append(a.slabs, make([]byte, slabSize))
-	}
-	at := uint32(a.used)
-	a.used += int64(size)
-	return at
-}
-
-func (a *arena) appendUvarint(s *stream, v uint64) {
-	if v < 0x80 && s.left > 0 {
-		a.slabs[s.at>>slabBits][s.at&(slabSize-1)] = byte(v)
-		s.at++
-		s.left--
-		return
-	}
-	for v >= 0x80 {
-		a.appendByte(s, byte(v)|0x80)
-		v >>= 7
-	}
-	a.appendByte(s, byte(v))
-}
-
-func (a *arena) appendByte(s *stream, v byte) {
-	if s.left == 0 {
-		a.extend(s)
-	}
-	a.slabs[s.at>>slabBits][s.at&(slabSize-1)] = v
-	s.at++
-	s.left--
-}
-
-func (a *arena) extend(s *stream) {
-	size := pieceSizes[min(int(s.level), len(pieceSizes)-1)]
-	at := a.alloc(size)
-	if s.level == 0 {
-		s.head = at
-	} else {
-		link := a.slabs[s.at>>slabBits][s.at&(slabSize-1):]
-		link[0], link[1], link[2], link[3] = byte(at), byte(at>>8), byte(at>>16), byte(at>>24)
-	}
-	s.at, s.left = at, size-linkSize
-	s.level = min(s.level+1, uint8(len(pieceSizes)))
-}
-
-// A streamReader reads a stream from its head.
-type streamReader struct {
-	a     *arena
-	at    uint32
-	left  uint16
-	level uint8
-}
-
-func (a *arena) read(s stream) streamReader {
-	return streamReader{a: a, at: s.head, left: pieceSizes[0] - linkSize, level: 1}
-}
-
-func (r *streamReader) uvarint() (v uint64) {
-	for shift := 0; ; shift += 7 {
-		if r.left == 0 {
-			link := r.a.slabs[r.at>>slabBits][r.at&(slabSize-1):]
-			r.at = uint32(link[0]) | uint32(link[1])<<8 | uint32(link[2])<<16 | uint32(link[3])<<24
-			r.left = pieceSizes[min(int(r.level), len(pieceSizes)-1)] - linkSize
-			r.level = min(r.level+1, uint8(len(pieceSizes)))
-		}
-		c := r.a.slabs[r.at>>slabBits][r.at&(slabSize-1)]
-		r.at++
-		r.left--
-		v |= uint64(c&0x7f) << shift
-		if c < 0x80 {
-			return v
+			at += uint32(p.pos.uvarint()) + 1
+			b.pos = append(b.pos, at)
 		}
 	}
 }

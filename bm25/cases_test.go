@@ -87,7 +87,7 @@ func TestC03MergeForgetsDeletedDocs(t *testing.T) {
 	_, clean := buildField(t, docs, 2)
 	_, dirty := buildField(t, map[uint32]text{0: docs[0], 1: {"a", "a", "z"}, 2: docs[1], 3: docs[0]}, 4)
 	s := sections{}
-	if err := Merge(s.create, []MergeInput{{dirty, []uint32{0, Dropped, 1, Dropped}}}, 2); err != nil {
+	if err := Merge(s.create, []MergeInput{{dirty, []uint32{0, Dropped, 1, Dropped}}}, 2, 2); err != nil {
 		t.Fatal(err)
 	}
 	_, want := search1(t, []SegmentFields{{"f": clean}}, oneField("a", "b"))

@@ -79,7 +79,7 @@ func exercise(t testing.TB, s sections, n uint32) (bad bool) {
 	for i := range m {
 		m[i] = uint32(i)
 	}
-	check(Merge(sections{}.create, []MergeInput{{f, m}}, n))
+	check(Merge(sections{}.create, []MergeInput{{f, m}}, n, 2))
 	return bad
 }
 
@@ -335,7 +335,7 @@ func TestFormat1Opens(t *testing.T) {
 		t.Fatal("Old")
 	}
 	merged, m := sections{}, []uint32{0, 1, 2, 3, 4}
-	if err := Merge(merged.create, []MergeInput{{f, m}}, 5); err != nil {
+	if err := Merge(merged.create, []MergeInput{{f, m}}, 5, 2); err != nil {
 		t.Fatal(err)
 	}
 	var got strings.Builder

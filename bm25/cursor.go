@@ -504,3 +504,38 @@ func grow(buf []uint32, n int) []uint32 {
 	}
 	return buf[:n]
 }
+
+var zeroInverse = new([256]float32)
+
+// nextBatch reads the next block of a list as a whole.
+func (c *cursor) nextBatch(b *batch, positions bool) (bool, error) {
+	b.n, b.pos = 0, b.pos[:0]
+	if !c.skip.advance() {
+		return false, c.err()
+	}
+	if !c.load() || !c.loadFreqs() {
+		return false, c.err()
+	}
+	b.n = c.n
+	copy(b.docs[:], c.docs[:c.n])
+	copy(b.freqs[:], c.freqs[:c.n])
+	for _, f := range b.freqs[:b.n] {
+		if f == 0 || f > 1<<31 {
+			c.fail()
+			return false, c.err()
+		}
+	}
+	if !positions {
+		return true, nil
+	}
+	if c.skip.df == 1 {
+		b.pos = c.positions(b.pos)
+		return !c.bad, c.err()
+	}
+	src := c.f.pos[c.e.posOff:][c.skip.posAt:c.skip.posTo]
+	var ok bool
+	if b.pos, ok = readAllPositions(b.pos, src, b.freqs[:b.n]); !ok {
+		c.fail()
+	}
+	return ok, c.err()
+}

@@ -54,7 +54,8 @@ func (w *dictWriter) reset() {
 	}
 }
 
-func (w *dictWriter) add(term []byte, e *entry) {
+// add adds a term, its info, and the bytes of its docs and positions.
+func (w *dictWriter) add(term, info []byte, docsLen, posLen uint64) {
 	if w.n == dictBlock {
 		w.endBlock()
 	}
@@ -72,26 +73,30 @@ func (w *dictWriter) add(term []byte, e *entry) {
 	w.prev = append(w.prev[:shared], term[shared:]...)
 	w.n++
 
-	w.infos = binary.AppendUvarint(w.infos, e.df)
+	w.infos = append(w.infos, info...)
+	w.docsOff += docsLen
+	w.posOff += posLen
+}
+
+// appendInfo appends what the dictionary says of a term.
+func appendInfo(b []byte, e *entry) []byte {
+	b = binary.AppendUvarint(b, e.df)
 	if e.df > 1 {
-		w.infos = binary.AppendUvarint(w.infos, e.ttf-e.df)
-		w.infos = binary.AppendUvarint(w.infos, e.docsLen)
-		w.infos = binary.AppendUvarint(w.infos, e.posLen)
-	} else {
-		w.infos = binary.AppendUvarint(w.infos, e.ttf)
-		w.infos = binary.AppendUvarint(w.infos, uint64(e.doc))
-		if e.ttf > inlinePositions {
-			w.infos = binary.AppendUvarint(w.infos, e.posLen)
-		} else {
-			at := uint32(0)
-			for _, p := range e.inline {
-				w.infos = binary.AppendUvarint(w.infos, uint64(p-at))
-				at = p + 1
-			}
-		}
+		b = binary.AppendUvarint(b, e.ttf-e.df)
+		b = binary.AppendUvarint(b, e.docsLen)
+		return binary.AppendUvarint(b, e.posLen)
 	}
-	w.docsOff += e.docsLen
-	w.posOff += e.posLen
+	b = binary.AppendUvarint(b, e.ttf)
+	b = binary.AppendUvarint(b, uint64(e.doc))
+	if e.ttf > inlinePositions {
+		return binary.AppendUvarint(b, e.posLen)
+	}
+	at := uint32(0)
+	for _, p := range e.inline {
+		b = binary.AppendUvarint(b, uint64(p-at))
+		at = p + 1
+	}
+	return b
 }
 
 func (w *dictWriter) endBlock() {
@@ -246,6 +251,38 @@ func (d *dictReader) firstTerm(i int) ([]byte, error) {
 		return nil, c.corrupt()
 	}
 	return c.suffix, nil
+}
+
+// cut returns the first terms of blocks that cut docs, positions and dictionary,
+// size bytes in all, in about equal parts.
+func (d *dictReader) cut(parts int, size float64) (terms [][]byte, err error) {
+	from := 1 // the first block that may start the next part
+	for i := 1; i < parts; i++ {
+		from += sort.Search(d.blocks()-from, func(j int) bool {
+			b, off, e := d.block(from + j)
+			var c blockCursor
+			if e == nil && !c.open(b, off, 0) {
+				e = c.corrupt()
+			}
+			if e != nil {
+				err = e
+			}
+			return float64(off)+float64(c.docsOff)+float64(c.posOff) >= size*float64(i)/float64(parts)
+		})
+		if err != nil || from >= d.blocks() {
+			return terms, err
+		}
+		term, err := d.firstTerm(from)
+		if err != nil {
+			return nil, err
+		}
+		if n := len(terms); n > 0 && bytes.Compare(terms[n-1], term) >= 0 {
+			return nil, errOrder
+		}
+		terms = append(terms, term)
+		from++
+	}
+	return terms, nil
 }
 
 // lookup finds a term. ok is false when the field lacks it.

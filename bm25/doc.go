@@ -12,7 +12,7 @@
 //
 // # Picture
 //
-//	tokens ─► Builder ─┐                         ┌─ dict   term → df, tf, where
+//	tokens ─► Builder ─┐  ranges of terms        ┌─ dict   term → df, tf, where
 //	                   ├─► fieldWriter ─ create ─┼─ docs   blocks of 256 docs and tf, skips, impacts
 //	fields ─► Merge ───┘                         ├─ pos    positions of each block
 //	                                             ├─ norms  a byte a doc
@@ -63,7 +63,9 @@
 // # Concurrency and cost
 //
 // Field and Bound are immutable and safe for concurrent use; a Scratch and a
-// Builder serve one goroutine at a time. A warm search with a Scratch that has
+// Builder serve one goroutine at a time. WriteAll and Merge cut the terms into
+// ranges of about 1 MiB, encode them in several goroutines and write them in
+// order, so that the bytes are those of one goroutine. A warm search with a Scratch that has
 // seen as many terms allocates nothing. The unit of work is a decoded block of
 // up to 256 postings; no interface is called a posting. A lookup costs
 // O(log terms) plus half a block of 16 terms; skipping costs a header a group.

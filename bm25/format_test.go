@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"math/rand/v2"
 	"slices"
 	"sort"
@@ -199,11 +200,27 @@ func TestMergeGivesTheBytesOfAFreshBuild(t *testing.T) {
 			inputs = append(inputs, MergeInput{f, m})
 		}
 		merged := sections{}
-		if err := Merge(merged.create, inputs, next); err != nil {
+		if err := Merge(merged.create, inputs, next, 2); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 		fresh, f := buildField(t, kept, next)
 		fresh.equal(t, merged)
+		for threads := range 4 {
+			norms, err := mergeNorms(inputs, next)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, err := newMergeSource(inputs, 64<<threads)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cut := sections{}
+			if err := writeFieldHeld(cut.create, m, norms, threads, int64(threads%2)<<20); err != nil {
+				t.Fatalf("seed %d, %d threads: %v", seed, threads, err)
+			}
+			m.release()
+			fresh.equal(t, cut)
+		}
 		if err := f.Verify(context.Background()); err != nil {
 			t.Fatal(err)
 		}
@@ -219,7 +236,7 @@ func TestMergeRefusesBadMaps(t *testing.T) {
 		for _, m := range maps {
 			inputs = append(inputs, MergeInput{f, m})
 		}
-		if err := Merge(sections{}.create, inputs, 2); !errors.Is(err, storage.ErrInvalid) {
+		if err := Merge(sections{}.create, inputs, 2, 2); !errors.Is(err, storage.ErrInvalid) {
 			t.Errorf("%v: %v", maps, err)
 		}
 	}
@@ -311,7 +328,7 @@ func TestTwoPassesWriteWhatOneDoes(t *testing.T) {
 		}
 	}
 	got := sections{}
-	if err := writeFieldHeld(got.create, newBuilderSource(b), b.norms, -1); err != nil {
+	if err := writeFieldHeld(got.create, newBuilderSource([]*Builder{b}, rangeSize), b.norms, 1, -1); err != nil {
 		t.Fatal(err)
 	}
 	got.equal(t, want)
@@ -329,15 +346,112 @@ func TestTwoPassesWriteWhatOneDoes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := new(mergeSource)
-	m.reset(inputs)
+	m, err := newMergeSource(inputs, rangeSize)
+	if err != nil {
+		t.Fatal(err)
+	}
 	twice := sections{}
-	if err := writeFieldHeld(twice.create, m, norms, -1); err != nil {
+	if err := writeFieldHeld(twice.create, m, norms, 1, -1); err != nil {
 		t.Fatal(err)
 	}
 	once := sections{}
-	if err := Merge(once.create, inputs, next); err != nil {
+	if err := Merge(once.create, inputs, next, 1); err != nil {
 		t.Fatal(err)
 	}
 	twice.equal(t, once)
+}
+
+// TestThreadsChangeNoByte shares docs out to several builders, whose terms are
+// cut into many ranges, and writes them with any number of threads.
+func TestThreadsChangeNoByte(t *testing.T) {
+	for seed := range uint64(12) {
+		rng := rand.New(rand.NewPCG(seed, 21))
+		n := 1 + rng.Uint32N(2000)
+		docs := randomDocs(rng, n, 800, 20)
+		want, _ := buildField(t, docs, n)
+		builders := []*Builder{NewBuilder()}
+		for d := range n {
+			if rng.IntN(400) == 0 {
+				builders = append(builders, NewBuilder()) // perhaps an empty one before
+			}
+			b := builders[len(builders)-1]
+			b.StartDoc(d)
+			for i, w := range docs[d] {
+				b.Token([]byte(w), uint32(i+i/7))
+			}
+			b.EndDoc()
+		}
+		got := sections{}
+		if err := WriteAll(got.create, builders, 2); err != nil {
+			t.Fatal(err)
+		}
+		got.equal(t, want)
+		src := newBuilderSource(builders, 1<<10)
+		if seed == 3 && (src.ranges() < 20 || len(builders) < 2) {
+			t.Fatalf("%d ranges of %d builders prove little", src.ranges(), len(builders))
+		}
+		norms := want["norms"].Bytes()
+		for threads := range 5 {
+			for _, held := range []int64{-1, maxHeld} {
+				got := sections{}
+				if err := writeFieldHeld(got.create, src, norms, threads, held); err != nil {
+					t.Fatal(err)
+				}
+				got.equal(t, want)
+			}
+		}
+		full := errors.New("no space left")
+		err := writeField(func(string) (io.Writer, error) { return shortWriter{rng.IntN(2000), full}, nil }, src, norms, 3)
+		if src.ranges() > 50 && !errors.Is(err, full) {
+			t.Errorf("seed %d: %v", seed, err)
+		}
+	}
+	b := NewBuilder()
+	b.StartDoc(3)
+	b.Token([]byte("a"), 0)
+	b.EndDoc()
+	if err := WriteAll(sections{}.create, []*Builder{b, b}, 1); !errors.Is(err, storage.ErrInvalid) {
+		t.Errorf("one doc in two builders: %v", err)
+	}
+}
+
+// A shortWriter fails once what is written does not fit.
+type shortWriter struct {
+	room int
+	err  error
+}
+
+func (w shortWriter) Write(p []byte) (int, error) {
+	if len(p) > w.room {
+		return 0, w.err
+	}
+	return len(p), nil
+}
+
+// TestMergeMissesNoTerm merges dictionaries whose blocks are out of order: a
+// range would begin at the wrong one.
+func TestMergeMissesNoTerm(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 5))
+	s, f := buildField(t, randomDocs(rng, 500, 900, 20), 500)
+	m := make([]uint32, 500)
+	for i := range m {
+		m[i] = uint32(i)
+	}
+	inputs := []MergeInput{{f, m}}
+	for i := range f.dict.blocks() - 1 {
+		c := s.clone()
+		f := openField(t, c, 500)
+		a, b := f.dict.offs[4*i:4*i+4], f.dict.offs[4*i+4:4*i+8]
+		for j := range a {
+			a[j], b[j] = b[j], a[j]
+		}
+		inputs[0].Field = f
+		src, err := newMergeSource(inputs, 1<<8)
+		if err == nil {
+			err = writeField(sections{}.create, src, f.norms, 2)
+		}
+		if !errors.Is(err, storage.ErrCorrupt) {
+			t.Fatalf("blocks %d and %d exchanged: %v", i, i+1, err)
+		}
+	}
 }

@@ -21,18 +21,22 @@ type MergeInput struct {
 }
 
 // Merge writes the field of a segment of docs docs from its inputs, streaming:
-// it holds one block of each input and the new dictionary, norms and, up to
-// 32 MiB, postings without positions or else the lengths of their blocks. The bytes equal those of a Builder given the surviving docs.
+// each of threads goroutines holds one block of each input and about two MiB of
+// postings; besides, there are the new dictionary, norms and, up to 32 MiB,
+// postings without positions or else the lengths of their blocks. The bytes equal
+// those of a Builder given the surviving docs, whatever the threads.
 // Errors: ErrInvalid for a bad DocMap, ErrCorrupt for a bad input.
-func Merge(create func(section string) (io.Writer, error), inputs []MergeInput, docs uint32) error {
+func Merge(create func(section string) (io.Writer, error), inputs []MergeInput, docs uint32, threads int) error {
 	norms, err := mergeNorms(inputs, docs)
 	if err != nil {
 		return err
 	}
-	m := mergeSources.Get().(*mergeSource)
+	m, err := newMergeSource(inputs, rangeSize)
+	if err != nil {
+		return err
+	}
 	defer m.release()
-	m.reset(inputs)
-	return writeField(create, m, norms)
+	return writeField(create, m, norms, threads)
 }
 
 // mergeNorms checks the maps and gathers the norms.
@@ -81,20 +85,32 @@ type mergeCursor struct {
 
 // A mergeSource gives the union of its inputs, k ways by term and by doc.
 type mergeSource struct {
+	given  []MergeInput
+	bounds [][]byte       // the least terms of all ranges but the first
 	inputs []*mergeCursor // of a merge, first; more are kept for the next
 	n      int
+	end    []byte         // the bound after the range, nil for none
 	live   []*mergeCursor // the inputs that stand on a term
 	keys   []uint64       // termKey of that term
 	active []int32        // of live, the inputs that stand on the least term
 	heads  []*mergeCursor // active inputs, a binary heap by next doc
 	ready  bool           // heads are filled
+	met    uint64
 }
 
 // mergeSources keeps sources with their cursors.
 var mergeSources = sync.Pool{New: func() any { return new(mergeSource) }}
 
-func (m *mergeSource) reset(inputs []MergeInput) {
-	m.n = len(inputs)
+func newMergeSource(inputs []MergeInput, size int64) (*mergeSource, error) {
+	bounds, err := mergeBounds(inputs, size)
+	if err != nil {
+		return nil, err
+	}
+	return mergeSources.Get().(*mergeSource).reset(inputs, bounds), nil
+}
+
+func (m *mergeSource) reset(inputs []MergeInput, bounds [][]byte) *mergeSource {
+	m.given, m.bounds, m.n = inputs, bounds, len(inputs)
 	for len(m.inputs) < m.n {
 		m.inputs = append(m.inputs, new(mergeCursor))
 	}
@@ -103,6 +119,45 @@ func (m *mergeSource) reset(inputs []MergeInput) {
 		c.field, c.docMap = in.Field, in.DocMap
 		c.drops = slices.Contains(in.DocMap, Dropped)
 	}
+	return m
+}
+
+func (m *mergeSource) fork() source {
+	return mergeSources.Get().(*mergeSource).reset(m.given, m.bounds)
+}
+
+func (m *mergeSource) ranges() int    { return len(m.bounds) + 1 }
+func (m *mergeSource) passed() uint64 { return m.met }
+
+func (m *mergeSource) terms() (n uint64) {
+	for _, in := range m.given {
+		n += in.Field.dict.terms
+	}
+	return n
+}
+
+func (m *mergeSource) docBytes() (n int64) {
+	for _, in := range m.given {
+		n += int64(len(in.Field.docs))
+	}
+	return n
+}
+
+// mergeBounds cuts the terms in ranges of about size bytes, where blocks of the
+// largest input's dictionary begin.
+func mergeBounds(inputs []MergeInput, size int64) ([][]byte, error) {
+	total, most := int64(0), int64(-1)
+	var lead *Field
+	for _, in := range inputs {
+		n := int64(len(in.Field.docs) + len(in.Field.pos) + len(in.Field.dict.data))
+		if total += n; n > most {
+			lead, most = in.Field, n
+		}
+	}
+	if total < 2*size {
+		return nil, nil
+	}
+	return lead.dict.cut(int(total/size), float64(most))
 }
 
 // release puts the source back, without what belongs to others.
@@ -111,23 +166,28 @@ func (m *mergeSource) release() {
 		in.field, in.docMap, in.skip = nil, nil, skipper{}
 		in.terms = termCursor{term: in.terms.term[:0]}
 	}
+	m.given, m.bounds, m.end = nil, nil, nil
 	if len(m.inputs) > 64 {
 		return // their blocks are not worth keeping
 	}
 	mergeSources.Put(m)
 }
 
-func (m *mergeSource) rewind() error {
-	m.live, m.keys, m.active = m.live[:0], m.keys[:0], m.active[:0]
+func (m *mergeSource) start(i int) error {
+	m.live, m.keys, m.active, m.met = m.live[:0], m.keys[:0], m.active[:0], 0
+	var from []byte
+	if m.end = nil; i < len(m.bounds) {
+		m.end = m.bounds[i]
+	}
+	if i > 0 {
+		from = m.bounds[i-1]
+	}
 	for _, in := range m.inputs[:m.n] {
-		term := in.terms.term[:0]
-		in.terms = in.field.dict.walk(0)
-		in.terms.term = term
-		more, err := in.nextTerm()
+		more, err := in.seekTerm(from)
 		if err != nil {
 			return err
 		}
-		if more {
+		if more && m.within(in) {
 			m.live = append(m.live, in)
 			m.keys = append(m.keys, termKey(in.terms.term))
 		}
@@ -135,11 +195,27 @@ func (m *mergeSource) rewind() error {
 	return nil
 }
 
-func (m *mergeSource) docBytes() (n int64) {
-	for _, in := range m.inputs[:m.n] {
-		n += int64(len(in.field.docs))
+// within tells whether an input's term belongs to the range.
+func (m *mergeSource) within(in *mergeCursor) bool {
+	return m.end == nil || bytes.Compare(in.terms.term, m.end) < 0
+}
+
+// seekTerm moves to the first term at or after from. It is false when there is
+// none.
+func (in *mergeCursor) seekTerm(from []byte) (bool, error) {
+	block, err := in.field.dict.seekBlock(from)
+	if err != nil {
+		return false, err
 	}
-	return n
+	term := in.terms.term[:0]
+	in.terms = in.field.dict.walk(max(block, 0))
+	in.terms.term = term
+	for {
+		more, err := in.nextTerm()
+		if !more || err != nil || bytes.Compare(in.terms.term, from) >= 0 {
+			return more, err
+		}
+	}
 }
 
 // nextTerm moves to the next term, which must ascend. It is false at the end.
@@ -196,6 +272,7 @@ func (m *mergeSource) next() ([]byte, uint64, error) {
 		}
 	}
 	m.ready = false
+	m.met += uint64(len(m.active))
 	var df uint64
 	for _, i := range m.active {
 		in := m.live[i]
@@ -220,7 +297,7 @@ func (m *mergeSource) leave() error {
 		if err != nil {
 			return err
 		}
-		if more {
+		if more && m.within(in) {
 			m.keys[i] = termKey(in.terms.term)
 		} else {
 			m.live[i], ended = nil, true
@@ -396,8 +473,8 @@ func (in *mergeCursor) renumber() {
 	}
 }
 
-// start fills the heads.
-func (m *mergeSource) start(positions bool) error {
+// open fills the heads.
+func (m *mergeSource) open(positions bool) error {
 	m.ready = true
 	m.heads = m.heads[:0]
 	for _, i := range m.active {
@@ -416,7 +493,7 @@ func (m *mergeSource) start(positions bool) error {
 func (m *mergeSource) fill(b *batch, positions bool) error {
 	b.n, b.pos = 0, b.pos[:0]
 	if !m.ready {
-		if err := m.start(positions); err != nil {
+		if err := m.open(positions); err != nil {
 			return err
 		}
 	}
@@ -494,39 +571,4 @@ func (m *mergeSource) down() {
 		h[i], h[c] = h[c], h[i]
 		i = c
 	}
-}
-
-var zeroInverse = new([256]float32)
-
-// nextBatch reads the next block of a list as a whole.
-func (c *cursor) nextBatch(b *batch, positions bool) (bool, error) {
-	b.n, b.pos = 0, b.pos[:0]
-	if !c.skip.advance() {
-		return false, c.err()
-	}
-	if !c.load() || !c.loadFreqs() {
-		return false, c.err()
-	}
-	b.n = c.n
-	copy(b.docs[:], c.docs[:c.n])
-	copy(b.freqs[:], c.freqs[:c.n])
-	for _, f := range b.freqs[:b.n] {
-		if f == 0 || f > 1<<31 {
-			c.fail()
-			return false, c.err()
-		}
-	}
-	if !positions {
-		return true, nil
-	}
-	if c.skip.df == 1 {
-		b.pos = c.positions(b.pos)
-		return !c.bad, c.err()
-	}
-	src := c.f.pos[c.e.posOff:][c.skip.posAt:c.skip.posTo]
-	var ok bool
-	if b.pos, ok = readAllPositions(b.pos, src, b.freqs[:b.n]); !ok {
-		c.fail()
-	}
-	return ok, c.err()
 }

@@ -37,7 +37,8 @@
 //
 // A Segment is immutable and may be read by any number of goroutines while its
 // reference to the file is held. Write and Merge use the SegmentWriter from
-// the calling goroutine; they analyze fields, and build graphs, in several.
+// the calling goroutine; they analyze texts,
+// encode postings and build graphs in several, at most Options.Threads of each.
 //
 // # Cost
 //

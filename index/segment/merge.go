@@ -63,7 +63,7 @@ func (m *merger) fields(ctx context.Context, w *storage.SegmentWriter, sc *Schem
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := m.text(w, name); err != nil {
+		if err := m.text(w, name, o.threads()); err != nil {
 			return err
 		}
 		if o.Progress != nil {
@@ -223,14 +223,14 @@ func (m *merger) stored(ctx context.Context, w *storage.SegmentWriter, o Options
 	return dw.Finish()
 }
 
-func (m *merger) text(w *storage.SegmentWriter, name string) error {
+func (m *merger) text(w *storage.SegmentWriter, name string, threads int) error {
 	var in []bm25.MergeInput
 	for i, s := range m.inputs {
 		if f := s.Text[name]; f != nil {
 			in = append(in, bm25.MergeInput{Field: f, DocMap: m.maps[i]})
 		}
 	}
-	return bm25.Merge(sub(w.Section, textPrefix(name)), in, m.docs)
+	return bm25.Merge(sub(w.Section, textPrefix(name)), in, m.docs, threads)
 }
 
 func (m *merger) sparse(w *storage.SegmentWriter, name string) error {

@@ -247,15 +247,27 @@ func TestMergeRefusesLiveTwice(t *testing.T) {
 	}
 }
 
-// The bytes may not depend on the number of processors.
+// The bytes may not depend on the number of processors, of texts that several
+// goroutines share either.
 func TestDeterministic(t *testing.T) {
 	sc := testSchema(t)
 	docs := randomDocs(t, rand.New(rand.NewPCG(4, 4)), sc, 800, "d")
+	for i := range docs {
+		for j := range docs[i].Texts {
+			t := &docs[i].Texts[j].Text
+			*t = strings.Repeat(*t+" ", 1+4*shareBytes/len(docs)/(len(*t)+1))
+		}
+	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	var want []byte
 	for _, procs := range []int{1, 2, 8} {
 		runtime.GOMAXPROCS(procs)
 		got := mustWrite(t, sc, docs, Options{GraphMin: 100})
+		s := openBytes(t, sc, got)
+		got = append(got, writeBytes(t, func(w *storage.SegmentWriter) error {
+			_, _, err := Merge(ctx, w, sc, []Input{{s, roaring.BitmapOf(3, 500)}}, Options{GraphMin: 1000})
+			return err
+		})...)
 		if want == nil {
 			want = got
 		} else if !bytes.Equal(want, got) {

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/RoaringBitmap/roaring/v2"
@@ -40,8 +41,9 @@ const (
 // Write writes the sections of a segment of docs, sorted by id without
 // repeats, to w, which the caller finishes. docs must be valid under sc.
 //
-// Texts are analyzed field by field in parallel while the filter indexes are
-// built; the bytes depend on docs, sc and o.GraphMin and o.Memory alone.
+// Texts are analyzed in o.Threads goroutines, long fields in several at a time,
+// while the filter indexes are built; the bytes depend on docs, sc and o.GraphMin
+// and o.Memory alone.
 func Write(ctx context.Context, w *storage.SegmentWriter, sc *Schema, docs []Doc, o Options) error {
 	w.StopWhen(ctx.Err)
 	n, err := docCount(len(docs))
@@ -49,9 +51,20 @@ func Write(ctx context.Context, w *storage.SegmentWriter, sc *Schema, docs []Doc
 		return err
 	}
 	text, vectors, metas := collect(sc, docs)
+	for _, t := range text {
+		t.split(o.threads())
+	}
 	sparses := collectSparse(docs)
 	fb := filter.NewBuilder()
-	if err := buildParts(ctx, text, docs, fb, metas); err != nil {
+	defer func() {
+		for _, t := range text {
+			for _, b := range t.builders {
+				b.Reset()
+				builders.Put(b)
+			}
+		}
+	}()
+	if err := buildParts(ctx, text, docs, fb, metas, o.threads()); err != nil {
 		return err
 	}
 	if err := writeHead(w.Section, n, text, vectors, sparses); err != nil {
@@ -67,17 +80,11 @@ func Write(ctx context.Context, w *storage.SegmentWriter, sc *Schema, docs []Doc
 	if err := fb.Write(sub(w.Section, filterPrefix), n); err != nil {
 		return err
 	}
-	defer func() {
-		for _, t := range text {
-			t.builder.Reset()
-			builders.Put(t.builder)
-		}
-	}()
 	for _, t := range text {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := t.builder.Write(sub(w.Section, textPrefix(t.field.Name))); err != nil {
+		if err := bm25.WriteAll(sub(w.Section, textPrefix(t.field.Name)), t.builders, o.threads()); err != nil {
 			return err
 		}
 	}
@@ -105,12 +112,27 @@ func docCount(n int) (uint32, error) {
 }
 
 // A textPart is a text field of the segment being written: for each doc that
-// has it, the doc and the place in its list of texts.
+// has it, the doc and the place in its list of texts. Each of its builders takes
+// a run of them, which ends in front of an entry of ends.
 type textPart struct {
-	field   *TextField
-	docs    []uint32
-	at      []int32
-	builder *bm25.Builder
+	field    *TextField
+	docs     []uint32
+	at       []int32
+	bytes    int
+	ends     []int
+	builders []*bm25.Builder
+}
+
+// shareBytes is the text that is worth a builder and a goroutine of its own.
+const shareBytes = 1 << 20
+
+// split shares the docs out to at most n builders.
+func (t *textPart) split(n int) {
+	n = max(1, min(n, t.bytes/shareBytes))
+	for i := range n {
+		t.ends = append(t.ends, len(t.docs)*(i+1)/n)
+		t.builders = append(t.builders, builders.Get().(*bm25.Builder))
+	}
 }
 
 type vectorPart struct {
@@ -131,10 +153,11 @@ func collect(sc *Schema, docs []Doc) ([]*textPart, []*vectorPart, int) {
 			}
 			p := texts[t.Field]
 			if p == nil {
-				p = &textPart{field: sc.Text[t.Field], builder: builders.Get().(*bm25.Builder)}
+				p = &textPart{field: sc.Text[t.Field]}
 				texts[t.Field] = p
 			}
 			p.docs, p.at = append(p.docs, uint32(i)), append(p.at, int32(j))
+			p.bytes += len(t.Text)
 		}
 		for j, v := range docs[i].Vectors {
 			p := vectors[v.Field]
@@ -188,30 +211,33 @@ func collectSparse(docs []Doc) []*sparsePart {
 // bring.
 const smallWrite = 64
 
-// buildParts analyzes every text field, each in a goroutine of its own, and
-// fills the filter builder.
-func buildParts(ctx context.Context, text []*textPart, docs []Doc, fb *filter.Builder, metas int) error {
+// buildParts analyzes the texts and fills the filter builder, each builder in a
+// goroutine's hands, of which there are threads.
+func buildParts(ctx context.Context, text []*textPart, docs []Doc, fb *filter.Builder, metas, threads int) error {
 	jobs := make([]func() error, 0, len(text)+1)
 	for _, t := range text {
-		jobs = append(jobs, func() error { t.analyze(ctx, docs); return ctx.Err() })
+		for i := range t.builders {
+			jobs = append(jobs, func() error { t.analyze(ctx, docs, i); return ctx.Err() })
+		}
 	}
 	if metas > 0 {
 		jobs = append(jobs, func() error { return addMetas(fb, docs) })
 	}
-	if len(docs) < smallWrite || len(jobs) < 2 {
-		for _, f := range jobs {
-			if err := f(); err != nil {
-				return err
-			}
-		}
-		return nil
+	if len(docs) < smallWrite {
+		threads = 1
 	}
 	errs := make([]error, len(jobs))
-	var wg sync.WaitGroup
-	for i, f := range jobs[1:] {
-		wg.Go(func() { errs[i+1] = f() })
+	var next atomic.Int64
+	work := func() {
+		for i := int(next.Add(1)) - 1; i < len(jobs); i = int(next.Add(1)) - 1 {
+			errs[i] = jobs[i]()
+		}
 	}
-	errs[0] = jobs[0]()
+	var wg sync.WaitGroup
+	for range min(threads, len(jobs)) - 1 {
+		wg.Go(work)
+	}
+	work()
 	wg.Wait()
 	return errors.Join(errs...)
 }
@@ -221,15 +247,21 @@ var builders = sync.Pool{New: func() any { return bm25.NewBuilder() }}
 
 var scratches = sync.Pool{New: func() any { return new(analysis.Scratch) }}
 
-func (t *textPart) analyze(ctx context.Context, docs []Doc) {
+// analyze gives a builder the tokens of its docs.
+func (t *textPart) analyze(ctx context.Context, docs []Doc, share int) {
 	s := scratches.Get().(*analysis.Scratch)
 	defer scratches.Put(s)
-	b := t.builder
+	b := t.builders[share]
 	emit := func(k *analysis.Token) { b.Token(k.Term, k.Position) }
-	for i, doc := range t.docs {
+	from := 0
+	if share > 0 {
+		from = t.ends[share-1]
+	}
+	for i := from; i < t.ends[share]; i++ {
 		if i%64 == 0 && ctx.Err() != nil {
 			return
 		}
+		doc := t.docs[i]
 		b.StartDoc(doc)
 		t.field.Analyzer.Tokens(s, docs[doc].Texts[t.at[i]].Text, emit)
 		b.EndDoc()
