@@ -72,7 +72,8 @@
 // is carried in meta, so a loss cannot add up over merges.
 //
 // Measured in CPU time beside a build of the result (88,945 × 384, cosine, M 16):
-// two equal halves 0.44, a tenth dropped 0.22. Recall@10 at equal ef, with one
+// two equal halves 0.44, a tenth dropped 0.22; on 60,000 × 784 (L2), which holds for
+// two and three seeds, 0.38 to 0.39 and 0.19 to 0.21. Recall@10 at equal ef, with one
 // seed, was 0.003 (ef 128) to 0.010 (ef 16) under that of the build; builds
 // differ among themselves by 0.02 at ef 10 from seed to seed. After ten
 // replacements of everything, in steps of a half, recall is that of a build
@@ -118,10 +119,13 @@
 //	88,945 × 384, .99       671 2.8    677 2.7    670 2.5    685 2.5
 //	60,000 × 784, .99       365 2.0    367 1.9    374 1.8    375 1.8
 //
-// It is 1.25 times the effort. Times spread some 1.2 times more than distances: a
-// long beam takes longer to be sorted into. Giving a query up when its nearest have
-// not changed for a while (patience) bounds nothing: at equal recall it takes as
-// many distances, and p99 grows to 3.6 to 3.9 times p50.
+// all at the slack that a curve calibrated with 1.75 gives. It is 1.25 times the
+// effort: a curve calibrated with that has more slack and a still shorter tail (first
+// line: 6,501 2.3). Times spread some 1.2 times more than distances: a long beam
+// takes longer to be sorted into. p99 is then 2.9 times p50 on the first set at .99
+// and 2.3 times at .95, on the others less than 2.5 times. Giving a query up when its
+// nearest have not changed for a while (patience) bounds nothing: at equal recall it
+// takes as many distances, and their p99 grows to 3.6 to 3.9 times p50.
 //
 // Links to nodes seen before are passed over without a branch, and the row of
 // each new one is asked for at once (simd.Unseen): 8 to 15 % less time than a
@@ -138,15 +142,16 @@
 // everywhere: bytes are what counts.
 //
 // What was tried and did not pay: codes, links and float32 rows in huge pages (2 to
-// 9 % of the walk at 784 dimensions, nothing at 50 and 100: within the noise); 2, 3,
-// 4 or 7 lines of a row asked for by simd.Unseen; 1, 2, 3 or 6 candidates a turn
-// (784-d: 1 takes 295 distances for .974, 4 takes 319 for .979, 6 takes 342 for .982,
-// in the same time); starting level 0 with all nodes met on level 1 (384-d,
-// recall .94: 20 distances more than the wider beam that finds as much); marks of
-// nodes met on upper levels (70 distances there instead of 104, the same time: what
-// is compared again is in cache); float16 rows for rescoring (exact distances of
-// the k need the float32 rows anyway: only 3 of 13 rows
-// could be half as long).
+// 9 % of the walk at 784 dimensions, nothing at 50 and 100: within the noise); 2,
+// 3, 4 or 7 lines of a row asked for by simd.Unseen; 1, 2, 3 or 6 candidates a turn
+// (784-d: 1 takes 295 distances for .974, 4 takes 319 for .979, 6 takes 342 for
+// .982, in the same time); the beginnings of the rows to be rescored, and their
+// docs, asked for together before the first is compared; starting level 0 with all
+// nodes met on level 1 (384-d, recall .94: 20 distances more than the wider beam
+// that finds as much); marks of nodes met on upper levels (70 distances there
+// instead of 104, the same time: what is compared again is in cache); float16 rows
+// for rescoring (exact distances of the k need the float32 rows anyway: only 3 of
+// 13 rows could be half as long).
 //
 // # Filters
 //
@@ -159,15 +164,26 @@
 // Then walks drown in rejected nodes, and the two-hop walk needs a beam of some
 // 330. A walk that has cost what the scan would is given up for it.
 //
+// Descending ends far from the query now and then, once in some fifty searches on
+// 88,945 × 384. A filter that goes with the query then looks as if it repelled it,
+// and the search takes a way of thirty times the cost. So where hardly anything is
+// accepted around the beginning, and what is left costs ten times as much as a walk
+// with a beam of 24, such a walk looks for a better beginning first. Mean times over
+// those of the best way, without and with it, 50 odd queries attracted by half the
+// vectors 1.94 and 0.89, by a fifth 1.25 and 0.96, by a tenth 1.14 and 0.97.
+//
+// A short beam has nothing to spare where links between accepted nodes are few: on
+// 88,945 × 384 a two-hop walk over 5 %, indifferent, found .942 (60 odd
+// queries, 28 µs); with a beam some eight nodes wider .968 (120 of them, 33 µs).
+//
 // BenchmarkGrid over shares of 50 to 0.1 %, attracted, indifferent and repelled,
 // on 340,000 × 100, 89,000 × 384 and 60,000 × 784: recall is 0.95 or more in all
 // 63 cells. The planner's constants were chosen with one half of the queries and
 // looked at with the other and other filters: the way chosen costs at most 1.2
-// times the best one but for seven cells, all of them 1.5 times or less. Three of
-// these took the best way, and differ by noise. The others are on the first set
-// 2 % attracted, where its queries are easier than the vectors it is
-// calibrated with, and 5 % repelled; on the second 20 and 5 % attracted, where
-// one walk of forty would begin far from its query. The two-hop walk wins where
+// times the best one but for some cells of the first set, all of them about 1.5 times
+// or less: 2 % attracted, where its queries are easier than the vectors it is
+// calibrated with, 5 % indifferent, where the scan and the two-hop walk cost about
+// the same by the estimates, and half repelled. The two-hop walk wins where
 // the share is 5 to 20 % and indifferent, two to four times, and where half are
 // accepted and repelled.
 //

@@ -113,3 +113,68 @@ func TestSlackBelowZeroIsNew(t *testing.T) {
 		t.Fatalf("slack -1: %v", err)
 	}
 }
+
+// A walk that would begin far from its query, where a filter that goes with the
+// query accepts nothing, begins elsewhere: what it costs and finds is as if it had
+// descended well. Where the filter does repel the query, that is found out too.
+func TestSurvey(t *testing.T) {
+	rng := rand.New(rand.NewPCG(111, 112))
+	const n, dim = 30_000, 6
+	v := gaussian(rng, n, dim)
+	f := buildField(t, Options{Dim: dim, Metric: quant.L2, M: 8, EfConstruction: 40}, v)
+	q := v[:dim]
+	var s Scratch
+	order, _, err := f.SearchExact(q, Params{K: n}, nil, &s, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	near := make([]uint64, f.AcceptLen())
+	for _, nb := range order[:n/2] {
+		near[nb.Ord/64] |= 1 << (nb.Ord % 64)
+	}
+	far := make([]uint64, len(near))
+	for i := range far {
+		far[i] = ^near[i]
+	}
+	far = maskTail(far, n)
+
+	// As if the descent had ended at the farthest node.
+	p := Params{K: 10}
+	survey := func(accept []uint64) (route, uint32) {
+		if err := f.bind(q, p, &s); err != nil {
+			t.Fatal(err)
+		}
+		r := f.choose(p, n/2)
+		w := f.newWalk(p, r.rule)
+		w.accept = accept
+		if err := f.descend(&w, &s, 1); err != nil {
+			t.Fatal(err)
+		}
+		last := order[n-1].Ord
+		s.query.Distances(f.codes, []uint32{last}, s.dists)
+		s.visited.reset(f.nodes)
+		s.visited.marks[last] = s.visited.version
+		s.beam.reset(1)
+		s.beam.insert(makeKey(s.dists[0], last))
+		if err := f.survey(&w, &s, &r); err != nil {
+			t.Fatal(err)
+		}
+		return r, keyID(s.beam.keys[0])
+	}
+	if r, at := survey(near); r.plan != PlanGraph || r.detour || !slices.ContainsFunc(order[:n/100], func(nb Neighbor) bool { return nb.Ord == at }) {
+		t.Errorf("begins at %d: %+v", at, r)
+	}
+
+	p.Oversample = 20 // the nearest accepted lie in a shell, about equally far
+	want, _, err := f.SearchExact(q, p, far, &s, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, st, err := f.SearchFiltered(q, p, far, &s, nil)
+	if err != nil || overlap(got, want) < 9 {
+		t.Errorf("repelled: %d of 10 by %v, %v", overlap(got, want), st.Plan, err)
+	}
+	if least := f.cal.cost(surveyEf) / 4; st.Plan == PlanFlat && float64(st.Distances) < n/2+least {
+		t.Errorf("%d distances: nothing was looked at", st.Distances)
+	}
+}

@@ -197,7 +197,9 @@ func (r *route) weigh(f *Field, local float64) {
 	scored := 1.25 * m0 * math.Pow(min(2*around, 1), 0.42) // measured, a turn
 	away := min(max((awayFrom-pull)/awayOver, 0), 1)
 	r.detour = away > 0
-	r.wider = max(sparseLinks*m0/scored, min(detourPull/pull, 2), detourEf*away/ef, 1)
+	sparse := max(sparseLinks*m0/scored, 1)
+	spare := sparseEf * (1 - 1/sparse) * max(1-ef/shortEf, 0)
+	r.wider = max(sparse+spare/ef, min(detourPull/pull, 2), detourEf*away/ef)
 	if r.detour { // far from the query nearly all may be accepted
 		scored = 1.25 * m0
 	}
@@ -229,11 +231,9 @@ func (f *Field) filtered(p Params, accept []uint64, s *Scratch, dst []Neighbor, 
 	if err := f.descend(&w, s, 1); err != nil {
 		return dst, w.stats, err
 	}
-	local, err := f.localShare(&w, keyID(s.beam.keys[0]), r.share)
-	if err != nil {
+	if err := f.survey(&w, s, &r); err != nil {
 		return dst, w.stats, err
 	}
-	r.weigh(f, local)
 	w.stats.Estimates, w.stats.Plan = r.costs, r.plan
 	budget := r.costs.Scan
 	if p.Plan != PlanNone {
@@ -258,6 +258,39 @@ func (f *Field) filtered(p Params, accept []uint64, s *Scratch, dst []Neighbor, 
 	}
 	w.stats.Plan = PlanAbandoned
 	return f.scanAccepted(p, accept, r.matches, r.wide, s, dst, w.stats)
+}
+
+// survey weighs the ways by what is accepted around the place where a walk begins.
+// Where hardly anything is and all ways left are costly, it first looks for a
+// better place: descending ends far from the query now and then, and what is said
+// there of a filter that goes with the query is that the two repel each other.
+func (f *Field) survey(w *walk, s *Scratch, r *route) error {
+	local, err := f.localShare(w, keyID(s.beam.keys[0]), r.share)
+	if err != nil {
+		return err
+	}
+	r.weigh(f, local)
+	look := f.cal.cost(surveyEf) * costsOf(f.codec.Stride()).walk
+	if !r.detour || min(r.costs.Scan, r.costs.TwoHop) < surveyWorth*look {
+		return nil
+	}
+	closer := walk{table: w.table, codes: w.codes, rowBytes: w.rowBytes, cancel: w.cancel, slack: noSlack}
+	s.beam.resize(surveyEf)
+	if err := closer.run(s); err != nil {
+		return err
+	}
+	w.stats.Distances += closer.stats.Distances
+	w.stats.Visited += closer.stats.Visited
+	w.stats.Hops += closer.stats.Hops
+	best := s.beam.keys[0] &^ expanded
+	s.visited.reset(f.nodes)
+	s.visited.marks[keyID(best)] = s.visited.version
+	s.beam.reset(1)
+	s.beam.insert(best)
+	if local, err = f.localShare(w, keyID(best), r.share); err == nil {
+		r.weigh(f, local)
+	}
+	return err
 }
 
 // localShare is the accepted share of a sample of the nodes within two links of
@@ -329,6 +362,10 @@ const (
 	worthLooking  = 5
 	lookDistances = 110
 	lookRows      = 64
+	// surveyEf is the beam of the walk that looks for a better place to begin, and
+	// surveyWorth how many times its cost the other ways must cost.
+	surveyEf    = 24
+	surveyWorth = 10
 	// cacheBytes of codes are taken to stay in cache, and three times as many not
 	// to do so at all.
 	cacheBytes = 4 << 20
@@ -341,6 +378,9 @@ const (
 	// sparseLinks is the number of accepted nodes scored in a turn, as a part of
 	// M0, below which a walk over accepted nodes must be wider.
 	sparseLinks = 0.7
+	// A beam shorter than shortEf, which has nothing to spare where links are few, is
+	// wider by sparseEf more at most.
+	sparseEf, shortEf = 25, 64
 	// detourPull is the part of the share among all under which the local one
 	// makes a walk over accepted nodes wider, up to twice.
 	detourPull = 0.6
