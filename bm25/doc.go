@@ -60,6 +60,17 @@
 // comes later in the segment, as docs are numbered by id; a Floor carried over
 // from another segment keeps ties, as ids decide there.
 //
+// # Order of docs
+//
+// Docs keep the order of their ids; no merge reorders them. Recursive graph
+// bisection (Dhulipala et al. 2016) of 307,760 passages, every fourth of a corpus
+// that lies document by document, made section docs 0.3 % smaller than the given
+// order, OR 4 % and AND 1 % faster, phrases no faster, in 33 s of work where the
+// whole index takes 8 s. Against a random order it saves 15 % of section docs, 6.5 %
+// of the segment and 5 % of the time of OR: as much as ids that follow the documents'
+// places (source and number of the passage, say) save for nothing. It would also cost
+// the rule that ties by doc are ties by id, and with it a second numbering.
+//
 // # Concurrency and cost
 //
 // Field and Bound are immutable and safe for concurrent use; a Scratch and a
