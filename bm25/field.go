@@ -40,6 +40,9 @@ type Field struct {
 // rest is checked where it is read, and by Verify.
 // Errors: ErrCorrupt, ErrVersion.
 func Open(section func(name string) ([]byte, bool), docs uint32) (*Field, error) {
+	if err := storage.CheckMachine(); err != nil {
+		return nil, err
+	}
 	f := &Field{}
 	var meta, dict []byte
 	for _, s := range []struct {

@@ -52,6 +52,9 @@ func unknownVersion(v byte) error {
 // Verify. A field of an unknown version matches storage.ErrVersion; bytes that
 // contradict each other match storage.ErrCorrupt.
 func Open(section func(name string) ([]byte, bool), docCount uint32) (*Field, error) {
+	if err := storage.CheckMachine(); err != nil {
+		return nil, err
+	}
 	data, ok := section(sectionMeta)
 	if !ok {
 		return nil, storage.Corruptf(sectionMeta, 0, "section is missing")

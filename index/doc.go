@@ -113,4 +113,9 @@
 //	facets                      64 fields, 10,000 values each
 //
 // One past a limit is ErrTooLarge or ErrInvalid, before anything is written.
+//
+// On a 32-bit machine all files that are open are mapped into the two or three
+// GiB of addresses of the process: an index beyond them is ErrIO, at Open or as
+// the error of the merge that would have made it, which then leaves all as it
+// was. The formats and the answers are the same.
 package index

@@ -72,11 +72,11 @@ func alignedCopy(data []byte) []byte {
 	return b
 }
 
-// CheckMachine returns ErrVersion on a big-endian machine, which cannot read
-// segments: they are used as they lie in the file.
+// CheckMachine returns ErrVersion on a big-endian machine, which can read
+// neither segments nor models: they are used as they lie in the file.
 func CheckMachine() error {
 	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
-		return fmt.Errorf("%w: segments need a little-endian machine", ErrVersion)
+		return fmt.Errorf("%w: segments and models need a little-endian machine", ErrVersion)
 	}
 	return nil
 }

@@ -31,6 +31,9 @@ type Field struct {
 // docs docs. It checks counts and lengths in constant time; the rest is checked
 // where it is read, and by Verify. Errors: ErrCorrupt, ErrVersion.
 func Open(section func(name string) ([]byte, bool), docs uint32) (*Field, error) {
+	if err := storage.CheckMachine(); err != nil {
+		return nil, err
+	}
 	f := &Field{}
 	var meta []byte
 	for _, s := range []struct {

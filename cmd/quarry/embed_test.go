@@ -151,7 +151,7 @@ func TestModelFiles(t *testing.T) {
 	fails(t, console.ExitFailed, "is no model", "model", "convert", texts, qem)
 	fails(t, console.ExitFailed, "multilingual-e5-small", "model", "convert", writeFile(t, "m.onnx", ""), qem)
 	fails(t, console.ExitFailed, "no tokenizer.json", "model", "convert", writeFile(t, "m.onnx", ""), qem, "--profile", "all-MiniLM-L6-v2")
-	fails(t, console.ExitFailed, "no such file", "model", "convert", filepath.Join(hub, "none"), qem)
+	fails(t, console.ExitFailed, "none", "model", "convert", filepath.Join(hub, "none"), qem)
 }
 
 func readFile(t *testing.T, path string) string {

@@ -483,7 +483,7 @@ func TestErrors(t *testing.T) {
 	if names, err := os.ReadDir(empty); err != nil || len(names) > 0 {
 		t.Error("a failed command wrote something", names, err)
 	}
-	fails(t, console.ExitFailed, "no such file", "import", dir, filepath.Join(empty, "none"))
+	fails(t, console.ExitFailed, "none", "import", dir, filepath.Join(empty, "none"))
 	fails(t, console.ExitUsage, "--sync", "import", dir, "-", "--sync", "often")
 	fails(t, console.ExitUsage, "--vector", "import", dir, "-", "--vector", "v")
 	fails(t, console.ExitUsage, "is none of cosine", "import", dir, "-", "--vector", "v:4:hamming")

@@ -71,6 +71,9 @@ func (c *codes) at(i uint32) uint32 {
 // size; damage elsewhere is found by Verify, or as ErrCorrupt by the call that
 // meets it.
 func Open(section func(name string) ([]byte, bool), docs uint32) (*Segment, error) {
+	if err := storage.CheckMachine(); err != nil {
+		return nil, err
+	}
 	b, ok := section(tableName)
 	if !ok {
 		return nil, storage.Corruptf(tableName, 0, "section is missing")

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -302,6 +303,9 @@ func TestDamageWhileOpen(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if runtime.GOOS == "windows" && strings.HasPrefix(name, "cut") {
+				t.Skip("Windows refuses to cut a mapped file")
+			}
 			f := newFixture(t)
 			_, err := f.Publish("admin", "flow", 1, spaces(0, 2))
 			must(t, err)

@@ -136,8 +136,8 @@ func OpenModel(fs storage.FS, path string) (*Model, error) {
 // ParseModel reads a compact file in memory, called name in errors. It keeps
 // data, which must not change: weights are used where they lie.
 func ParseModel(name string, data []byte) (*Model, error) {
-	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
-		return nil, storage.ErrVersion
+	if err := storage.CheckMachine(); err != nil {
+		return nil, err
 	}
 	sections, err := parseSections(name, data)
 	if err != nil {

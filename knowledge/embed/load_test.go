@@ -84,6 +84,16 @@ func writeFile(t testing.TB, fs storage.FS, name string, data []byte) {
 	}
 }
 
+// GOARCH=s390x go test -exec qemu-s390x -run BigEndian ./knowledge/embed
+func TestBigEndianIsRefused(t *testing.T) {
+	if storage.CheckMachine() == nil {
+		t.Skip("this machine is little-endian")
+	}
+	if _, err := ParseModel("x", nil); !errors.Is(err, storage.ErrVersion) {
+		t.Fatal(err)
+	}
+}
+
 // A flipped byte is found by ParseModel or by Verify, and the error names the
 // file; only padding may pass.
 func TestCompactFileDamage(t *testing.T) {

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"strconv"
 	"time"
 
@@ -52,7 +53,7 @@ func New(reg *registry.Registry, o Options) (*API, error) {
 	if o.MaxLine == 0 {
 		o.MaxLine = o.MaxBody
 	}
-	a := &API{reg: reg, dir: reg.Dir() + "/", o: o, routes: table()}
+	a := &API{reg: reg, dir: reg.Dir() + string(filepath.Separator), o: o, routes: table()}
 	external, err := a.difyRoute()
 	if err != nil {
 		return nil, err

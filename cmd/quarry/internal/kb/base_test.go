@@ -74,7 +74,7 @@ func TestPrefixesAndReplace(t *testing.T) {
 	ok(t, "kb", "add", store, "docs", two, "--prefix", "second")
 	ok(t, "kb", "add", store, "docs", two, "--replace")
 	docs := decodeLines[knowledge.Document](t, ok(t, "kb", "list", store, "docs", "--json"))
-	if len(docs) == 0 || docs[0].Origin != two {
+	if len(docs) == 0 || docs[0].Origin != filepath.ToSlash(two) {
 		t.Errorf("%+v", docs)
 	}
 	fails(t, 1, "too large", "kb", "add", store, "docs", folder(t, map[string]string{"big.txt": "more than that"}), "--max-bytes", "5")
@@ -92,7 +92,7 @@ func TestWhatIsNotThere(t *testing.T) {
 	for _, args := range [][]string{{"add", store, "faq", dir}, {"list", store, "faq"}, {"search", store, "x", "-b", "faq"}, {"check", store, "faq"}, {"rm", store, "faq"}, {"rebuild", store, "faq"}} {
 		fails(t, 1, `no knowledge base "faq"`, append([]string{"kb"}, args...)...)
 	}
-	fails(t, 1, "no such file", "kb", "add", store, "docs", filepath.Join(dir, "nothing.md"))
+	fails(t, 1, "nothing.md", "kb", "add", store, "docs", filepath.Join(dir, "nothing.md"))
 	fails(t, 1, "no model here", "kb", "create", store, "more", "--embed", "/broken")
 	fails(t, 1, "id", "kb", "create", store, "../more")
 }

@@ -139,7 +139,7 @@ func TestRunErrors(t *testing.T) {
 	check("search", workflow.CodeNotConfigured, "search")
 	check("rerank", workflow.CodeNotConfigured, "rerank", "--store", store, "--reranker", "none")
 	fails(t, 1, "user_message", "run", flow, "--store", store)
-	fails(t, 1, "no such file", "run", filepath.Join(t.TempDir(), "none.json"))
+	fails(t, 1, "none.json", "run", filepath.Join(t.TempDir(), "none.json"))
 	fails(t, 1, "top_k", "run", write2(t, "bad.json", strings.Replace(supportFlow, `"top_k": 3`, `"top_k": "3"`, 1)))
 	fails(t, 1, "no knowledge base in", "run", flow, "--store", t.TempDir(), "--var", "user_message=x")
 	t.Setenv(chatURL, "ftp://nowhere")

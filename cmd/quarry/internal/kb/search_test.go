@@ -163,7 +163,7 @@ func TestChunk(t *testing.T) {
 		t.Error(out)
 	}
 	fails(t, 1, "broken.pdf", "chunk", write2(t, "broken.pdf", "no PDF"))
-	fails(t, 1, "no such file", "chunk", filepath.Join(dir, "nothing.md"))
+	fails(t, 1, "nothing.md", "chunk", filepath.Join(dir, "nothing.md"))
 }
 
 func write2(t *testing.T, name, text string) string {

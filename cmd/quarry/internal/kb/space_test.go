@@ -154,7 +154,7 @@ func TestWorkflowCommands(t *testing.T) {
 		t.Errorf("not as it was imported:\n%s", out)
 	}
 	fails(t, 2, "NAME=TEXT", "workflow", "run", store, "support", "--var", "x")
-	fails(t, 1, "no such file", "workflow", "import", store, filepath.Join(t.TempDir(), "none.yaml"))
+	fails(t, 1, "none.yaml", "workflow", "import", store, filepath.Join(t.TempDir(), "none.yaml"))
 	ok(t, "workflow", "rm", store, "support")
 	fails(t, 1, "support", run...)
 }

@@ -218,5 +218,7 @@ func (r *Registry) DeleteSnapshot(ctx context.Context, collection, name string) 
 	if err := move(dir, filepath.Join(staged, name)); err != nil {
 		return errors.Join(err, remove(staged))
 	}
-	return remove(staged, models.RecordFile(dir), dir+snapshotFileSuffix)
+	// What is left is swept at the next Open: Windows keeps a file that a link of it has mapped.
+	defer remove(staged)
+	return remove(models.RecordFile(dir), dir+snapshotFileSuffix)
 }

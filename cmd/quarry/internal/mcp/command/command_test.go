@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"regexp"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -228,6 +229,9 @@ func TestH08BadConfiguration(t *testing.T) {
 
 // A signal ends the process in time, with what was acknowledged kept.
 func TestH10SignalEnds(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows has no SIGTERM")
+	}
 	dir := newData(t)
 	cmd := child("--data", dir, "--write")
 	cs, err := sdk.NewClient(&sdk.Implementation{Name: "test"}, nil).Connect(t.Context(), &sdk.CommandTransport{Command: cmd}, nil)
@@ -277,6 +281,11 @@ func listening(t *testing.T, args ...string) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		if runtime.GOOS == "windows" { // which has no SIGTERM
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+			return
+		}
 		if err := errors.Join(cmd.Process.Signal(syscall.SIGTERM), cmd.Wait()); err != nil {
 			t.Errorf("the process ended with %v; stderr: %s", err, logs.String())
 		}
