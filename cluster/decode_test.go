@@ -159,7 +159,7 @@ func TestRefused(t *testing.T) {
 		"filter and without":  {Text: &index.TextQuery{Clause: &keyword.Clause{Bool: &keyword.Bool{Filter: []keyword.Clause{{Match: "mill"}}}}}},
 		"2 of 9 words":        {Text: &index.TextQuery{Text: "a1 a2 a3 a4 a5 a6 a7 a8 a9", MinShouldMatch: 2, Fields: map[string]float64{"t": 1}}},
 		"exact":               {Vector: &index.VectorQuery{Vector: []float32{1, 0}, Exact: true}},
-		"within":              {Vector: &index.VectorQuery{Vector: []float32{1, 0}, Within: new(float64)}},
+		"the way of its":      {Vector: &index.VectorQuery{Vector: []float32{1, 0}, Plan: "flat"}},
 		"group":               {Group: &index.GroupRequest{Field: "n"}},
 		"a cluster ranks":     {Text: &index.TextQuery{Text: "mill"}, Offset: 10_000},
 		"cursor of a cluster": {Text: &index.TextQuery{Text: "mill"}, After: "AQ"},
@@ -180,5 +180,33 @@ func TestRefused(t *testing.T) {
 	}
 	if _, ok := integers([]float64{1, 1.2345}); ok {
 		t.Error("boosts 1 and 1.2345 are no small whole numbers")
+	}
+}
+
+// TestFieldsOfQueries fails when a query or schema gets a field that nobody has
+// judged for a cluster: it must be heeded, refused or told in a note, and then be
+// named here.
+func TestFieldsOfQueries(t *testing.T) {
+	for _, c := range []struct {
+		of   any
+		want string
+	}{
+		{index.Query{}, "Text Vector Sparse Filter K Offset After Group Fusion Depth MinScore Fields Facets Highlight Count Explain ExplainID"},
+		{index.TextQuery{}, "Text QueryString Clause Fields Join TieBreaker Operator MinShouldMatch Phrase Slop Prefix Weight"},
+		{index.VectorQuery{}, "Field Vector Ef TargetRecall Exact Within Plan Floor Weight"},
+		{index.Fusion{}, "Method RankConstant"},
+		{index.FacetRequest{}, "Field Limit"},
+		{index.Schema{}, "Text Vectors Sparse Meta Strict"},
+		{index.TextField{}, "Name Analyzer Boost K1 B NotStored"},
+		{index.VectorField{}, "Name Dim Metric M Construct Bits"},
+		{index.Document{}, "ID Text Vectors Sparse Meta"},
+	} {
+		var names []string
+		for i := range reflect.TypeOf(c.of).NumField() {
+			names = append(names, reflect.TypeOf(c.of).Field(i).Name)
+		}
+		if got := strings.Join(names, " "); got != c.want {
+			t.Errorf("%T has %s, judged are %s", c.of, got, c.want)
+		}
 	}
 }

@@ -102,7 +102,7 @@ const (
 	idsEach     = 40
 	putAtOnce   = 5
 	anchors     = 50 // documents nobody changes
-	callLimit   = 15 * time.Second
+	callLimit   = 10 * time.Second
 	callMargin  = 2 * time.Second
 	pauseOfLoad = 10 * time.Millisecond
 )
@@ -145,6 +145,7 @@ type calls struct {
 	worst        time.Duration // of one call
 	gap          time.Duration // between two that succeeded
 	last         time.Time     // that one succeeded
+	began        time.Time     // the last that succeeded
 	errs         []string      // the first ones
 }
 
@@ -221,8 +222,27 @@ func (l *load) call(kind string, f func(ctx context.Context) error) bool {
 		return false
 	}
 	s.done++
-	s.gap, s.last = max(s.gap, time.Since(s.last)), time.Now()
+	s.gap, s.last, s.began = max(s.gap, time.Since(s.last)), time.Now(), start
 	return true
+}
+
+// awaitPut waits until a put that begins from now on has succeeded; it is an error
+// when none has at a time.
+func (l *load) awaitPut(t *testing.T, until time.Time) {
+	t.Helper()
+	for from := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		l.mu.Lock()
+		s := l.calls["put"]
+		done := s != nil && s.began.After(from)
+		l.mu.Unlock()
+		if done {
+			return
+		}
+		if time.Now().After(until) {
+			t.Error("writes do not go on")
+			return
+		}
+	}
 }
 
 // phase returns what was counted since the last call of it.

@@ -174,8 +174,10 @@ func (s *search) prepareVector() error {
 	switch {
 	case v.Exact:
 		return storage.Invalidf("vector: a cluster does not promise an exact search")
-	case v.Within != nil:
-		return storage.Invalidf("vector: a cluster does not search within a raw value")
+	case v.Plan != "":
+		return storage.Invalidf("vector: a cluster chooses the way of its search by itself, not %q", v.Plan)
+	case v.Within != nil && math.IsNaN(*v.Within):
+		return storage.Invalidf("vector: within is not a number")
 	case !(v.Floor >= 0 && v.Floor < 1):
 		return storage.Invalidf("vector: floor %v: want 0 to below 1", v.Floor)
 	case v.Ef < 0 || v.Ef > index.MaxEf || !(v.TargetRecall >= 0 && v.TargetRecall <= 1):
@@ -434,7 +436,7 @@ func (s *search) join(legs [3][]hit, idfSum float64) ([]ranked, error) {
 	if err != nil {
 		return nil, err
 	}
-	near, err := items(legs[1], s.vectorScore)
+	near, err := items(s.within(legs[1]), s.vectorScore)
 	if err != nil {
 		return nil, err
 	}
@@ -462,6 +464,18 @@ func (s *search) vectorScore(h *hit) (raw, score float64) {
 		return h.distance, fusion.L2(max(h.distance, 0))
 	}
 	return 1 - h.distance, fusion.Cosine(1-h.distance, s.q.Vector.Floor)
+}
+
+// within are the hits of a vector leg that are near enough.
+func (s *search) within(leg []hit) []hit {
+	if s.vector == nil || s.q.Vector.Within == nil {
+		return leg
+	}
+	limit := *s.q.Vector.Within
+	return slices.DeleteFunc(leg, func(h hit) bool {
+		raw, _ := s.vectorScore(&h)
+		return s.vector.Metric == quant.L2 && raw > limit || s.vector.Metric != quant.L2 && raw < limit
+	})
 }
 
 // fuse joins the legs of a hybrid query; a single one is taken as it is.

@@ -1,9 +1,11 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -26,6 +28,7 @@ const (
 	sizingWords    = 70
 	sizingBatch    = 1000
 	sizingQueries  = 200
+	sizingRecall   = 100 // queries whose recall is measured
 	sizingVocab    = 50_000
 	sizingClusters = 500
 )
@@ -155,7 +158,7 @@ func sizing(t *testing.T, name string, c collection.Collection, n int, usage fun
 		row += fmt.Sprintf(" | %.3f + %.3f (%.2f)", (nodes2-nodes).Seconds()*1000/float64(n), (self2-self).Seconds()*1000/float64(n), p50)
 	}
 	u := usage()
-	t.Logf("| %s | %d | %d | %d |", row, max(peak, u.Resident)>>20, u.Resident>>20, u.Disk>>20)
+	t.Logf("| %s | %.4f | %d | %d | %d |", row, g.recall(t, c), max(peak, u.Resident)>>20, u.Resident>>20, u.Disk>>20)
 }
 
 // latency asks for two seconds, and sizingQueries at least, and returns the median
@@ -179,6 +182,41 @@ type stones struct {
 	rng     *rand.Rand
 	zipf    *rand.Zipf
 	centers [][]float32
+	made    [][]float32 // vectors of documents, by number
+}
+
+// recall is the share of the ten nearest documents that a vector search finds, of
+// sizingRecall queries.
+func (g *stones) recall(t *testing.T, c collection.Collection) float64 {
+	t.Helper()
+	found := 0
+	for range sizingRecall {
+		q := g.vector()
+		res, err := c.Search(context.WithoutCancel(t.Context()), index.Query{Vector: &index.VectorQuery{Vector: q}, K: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		type near struct {
+			doc    int
+			cosine float32
+		}
+		best := make([]near, len(g.made))
+		for i, v := range g.made {
+			var dot, square float32
+			for j, x := range v {
+				dot += x * q[j]
+				square += x * x
+			}
+			best[i] = near{i, dot / float32(math.Sqrt(float64(square)))}
+		}
+		slices.SortFunc(best, func(a, b near) int { return cmp.Compare(b.cosine, a.cosine) })
+		for _, b := range best[:10] {
+			if slices.ContainsFunc(res.Hits, func(h index.Hit) bool { return h.ID == fmt.Sprint("s", b.doc) }) {
+				found++
+			}
+		}
+	}
+	return float64(found) / 10 / sizingRecall
 }
 
 func newStones() *stones {
@@ -224,7 +262,9 @@ func (g *stones) asked() *index.TextQuery {
 }
 
 func (g *stones) document(i int) index.Document {
-	return index.Document{ID: fmt.Sprint("s", i), Text: map[string]string{"body": g.words(sizingWords)}, Vectors: map[string][]float32{"v": g.vector()},
+	v := g.vector()
+	g.made = append(g.made, v)
+	return index.Document{ID: fmt.Sprint("s", i), Text: map[string]string{"body": g.words(sizingWords)}, Vectors: map[string][]float32{"v": v},
 		Meta: map[string]any{"kind": fmt.Sprint("k", i%10), "n": int64(i)}}
 }
 

@@ -148,14 +148,25 @@ func (c *Cluster) Kill(i int) error { return c.nodes[i].end(0) }
 // Stop asks node i to end and kills it after ten seconds.
 func (c *Cluster) Stop(i int) error { return c.nodes[i].end(stopLimit) }
 
-// Restart starts node i, which is down, with its data, and waits until it is ready.
+// Restart starts node i, which is down, with its data, and waits until it is ready
+// and every node that runs sees the others, so that another may be ended.
 func (c *Cluster) Restart(ctx context.Context, i int) error {
 	if err := c.nodes[i].start(); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, readyLimit)
 	defer cancel()
-	return c.wait(ctx, i)
+	if err := c.wait(ctx, i); err != nil {
+		return err
+	}
+	for j, n := range c.nodes {
+		if j != i && n.running() {
+			if err := c.wait(ctx, j); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // Delay makes the proxy before node i hold back what passes, in either direction,

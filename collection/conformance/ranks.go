@@ -190,6 +190,7 @@ func testVectors(t *testing.T, o Options) {
 				res := search(t, c, index.Query{Vector: &index.VectorQuery{Field: f.Name, Vector: q, TargetRecall: 0.99}, Filter: part, K: 10})
 				checkScores(t, res.Hits)
 				found, n = found+share(res.Hits, want), n+1
+				testWithin(t, c, index.Query{Vector: &index.VectorQuery{Field: f.Name, Vector: q, TargetRecall: 0.99}, Filter: part, K: 10}, f.Metric, res.Hits)
 				for _, h := range res.Hits {
 					i := slices.IndexFunc(docs, func(d index.Document) bool { return d.ID == h.ID })
 					if raw := rawScore(f.Metric, docs[i].Vectors[f.Name], q); math.Abs(raw-h.Vector.Raw) > 1e-4*(1+math.Abs(raw)) {
@@ -201,6 +202,16 @@ func testVectors(t *testing.T, o Options) {
 				t.Errorf("%s, filter %v: recall@10 %.4f, want 0.99", f.Name, !part.IsZero(), found)
 			}
 		}
+	}
+}
+
+// testWithin wants of the hits of a query those that are near enough.
+func testWithin(t *testing.T, c collection.Collection, q index.Query, m quant.Metric, hits []index.Hit) {
+	t.Helper()
+	limit := (hits[4].Vector.Raw + hits[5].Vector.Raw) / 2
+	q.Vector.Within = &limit
+	if got := search(t, c, q).Hits; !slices.Equal(ids(got), ids(hits[:5])) {
+		t.Errorf("%v within %v: %q, want %q", m, limit, ids(got), ids(hits[:5]))
 	}
 }
 

@@ -74,6 +74,7 @@ func testErrors(t *testing.T, o Options) {
 	c, done, _ := o.vectors(t)
 	word := &index.TextQuery{Text: "river"}
 	near := &index.VectorQuery{Field: "l2", Vector: make([]float32, dim)}
+	none := math.NaN()
 	for name, q := range map[string]index.Query{
 		"k 0": {}, "k 10,001": {K: index.MaxK + 1}, "offset -1": {K: 1, Offset: -1}, "depth -1": {K: 1, Depth: -1}, "minimum": {K: 1, MinScore: math.NaN()},
 		"cursor":          {K: 1, After: "?"},
@@ -87,6 +88,7 @@ func testErrors(t *testing.T, o Options) {
 		"vector field":    {K: 1, Vector: &index.VectorQuery{Vector: near.Vector}},
 		"dimension":       {K: 1, Vector: &index.VectorQuery{Field: "l2", Vector: near.Vector[1:]}},
 		"zero vector":     {K: 1, Vector: &index.VectorQuery{Field: "cosine", Vector: near.Vector}},
+		"within":          {K: 1, Vector: &index.VectorQuery{Field: "l2", Vector: near.Vector, Within: &none}},
 		"weight":          {K: 1, Text: &index.TextQuery{Text: "a", Weight: -1}, Vector: near},
 		"rank constant":   {K: 1, Text: word, Vector: near, Fusion: index.Fusion{RankConstant: -1}},
 		"highlight field": {K: 1, Text: word, Highlight: []string{"part"}},
