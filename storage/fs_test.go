@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -201,11 +202,15 @@ func TestFSLock(t *testing.T) {
 func TestB09LockDiesWithItsHolder(t *testing.T) {
 	const env = "QUARRY_TEST_LOCK"
 	if name := os.Getenv(env); name != "" {
-		if _, err := (OS{}).Lock(name, true); err != nil {
+		l, err := OS{}.Lock(name, true)
+		if err != nil {
 			t.Fatal(err)
 		}
 		os.Stdout.WriteString("locked\n")
-		select {}
+		for {
+			time.Sleep(time.Hour)
+			runtime.KeepAlive(l) // collected, it would be unlocked
+		}
 	}
 	name := filepath.Join(t.TempDir(), LockName)
 	cmd := exec.Command(os.Args[0], "-test.run=^TestB09LockDiesWithItsHolder$")
