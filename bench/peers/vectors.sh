@@ -14,7 +14,7 @@ for dir in "$@"; do
   if [ "$set" = fashion-mnist ]; then metric=l2; fi
   for engine in ${ENGINES:-hnswlib faiss usearch vsag zvec qdrant-edge}; do
     for m in ${LINKS:-16 32}; do
-      "$python" "$here/vectors.py" "$engine" "$dir/base.fvecs" "$dir/query.fvecs" "$dir/gt.ivecs" --metric "$metric" --m "$m" ${KEEP:+--keep "$KEEP"} >>"$out/$set.jsonl"
+      "$python" "$here/vectors.py" "$engine" "$dir/base.fvecs" "$dir/query.fvecs" "$dir/gt.ivecs" --metric "$metric" --m "$m" ${KEEP:+--keep "$KEEP"} | grep '^{' >>"$out/$set.jsonl" # vsag logs to stdout
     done
   done
 done

@@ -36,6 +36,7 @@ type line struct {
 
 	Mode    string  `json:"mode"` // text, hybrid
 	Filter  string  `json:"filter"`
+	Depth   int     `json:"depth"`
 	K       int     `json:"k"`
 	P50Us   float64 `json:"p50_us"`
 	P99Us   float64 `json:"p99_us"`
@@ -55,7 +56,7 @@ type setting struct {
 	share             float64
 	correlation       string
 	mode, filter      string
-	k, round          int
+	k, depth, round   int
 	state             string
 }
 
@@ -85,7 +86,7 @@ func read(files []string) ([]line, error) {
 			if l.Net > 0 {
 				l.QPS = l.Net
 			}
-			key := setting{l.Kind, l.Engine, l.Set, l.M, l.EF, l.Threads, l.Share, l.Correlation, l.Mode, l.Filter, l.K, l.Round, l.State}
+			key := setting{l.Kind, l.Engine, l.Set, l.M, l.EF, l.Threads, l.Share, l.Correlation, l.Mode, l.Filter, l.K, l.Depth, l.Round, l.State}
 			runs[key] = append(runs[key], l)
 		}
 		if err := cmp.Or(lines.Err(), f.Close()); err != nil {
@@ -95,7 +96,7 @@ func read(files []string) ([]line, error) {
 	keys := slices.SortedFunc(maps.Keys(runs), func(a, b setting) int {
 		return cmp.Or(cmp.Compare(a.set, b.set), cmp.Compare(a.engine, b.engine), cmp.Compare(a.kind, b.kind), cmp.Compare(a.m, b.m), cmp.Compare(a.ef, b.ef),
 			cmp.Compare(a.threads, b.threads), cmp.Compare(b.share, a.share), cmp.Compare(a.correlation, b.correlation), cmp.Compare(a.mode, b.mode),
-			cmp.Compare(a.filter, b.filter), cmp.Compare(a.k, b.k), cmp.Compare(a.round, b.round), cmp.Compare(a.state, b.state))
+			cmp.Compare(a.filter, b.filter), cmp.Compare(a.k, b.k), cmp.Compare(a.depth, b.depth), cmp.Compare(a.round, b.round), cmp.Compare(a.state, b.state))
 	})
 	out := make([]line, len(keys))
 	for i, key := range keys {

@@ -57,11 +57,18 @@ var others = []struct {
 	{"text index", "| set | engine | indexed, s | MB on disk |\n|---|---|--:|--:|", func(l line) string {
 		return fmt.Sprintf("| %s | %s | %.1f | %.0f |", l.Set, l.Engine, l.IndexS, float64(l.Bytes)/1e6)
 	}},
-	{"text", "| set | engine | mode | k | avg µs | p50 | p99 |\n|---|---|---|--:|--:|--:|--:|", func(l line) string {
-		return fmt.Sprintf("| %s | %s | %s | %d | %.1f | %.1f | %.1f |", l.Set, l.Engine, l.Mode, l.K, l.AvgUs, l.P50Us, l.P99Us)
+	{"text", "| set | engine | mode | filter | k | avg µs | p50 | p99 |\n|---|---|---|---|--:|--:|--:|--:|", func(l line) string {
+		mode, filter := l.Mode, ""
+		if l.Share > 0 {
+			filter = fmt.Sprintf("%g %%", l.Share)
+		}
+		if l.K == 0 {
+			mode = "count of " + mode
+		}
+		return fmt.Sprintf("| %s | %s | %s | %s | %d | %.1f | %.1f | %.1f |", l.Set, l.Engine, mode, filter, l.K, l.AvgUs, l.P50Us, l.P99Us)
 	}},
-	{"hybrid", "| set | engine | mode | filter | threads | avg µs | p50 | p99 |\n|---|---|---|---|--:|--:|--:|--:|", func(l line) string {
-		return fmt.Sprintf("| %s | %s | %s | %s | %d | %.1f | %.1f | %.1f |", l.Set, l.Engine, l.Mode, l.Filter, l.Threads, l.AvgUs, l.P50Us, l.P99Us)
+	{"hybrid", "| set | engine | mode | filter | depth | threads | avg µs | p50 | p99 |\n|---|---|---|---|--:|--:|--:|--:|--:|", func(l line) string {
+		return fmt.Sprintf("| %s | %s | %s | %s | %d | %d | %.1f | %.1f | %.1f |", l.Set, l.Engine, l.Mode, l.Filter, l.Depth, l.Threads, l.AvgUs, l.P50Us, l.P99Us)
 	}},
 }
 

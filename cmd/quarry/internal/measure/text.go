@@ -161,7 +161,7 @@ func (c *textCmd) index(ctx context.Context, ix *index.Index) (bench.TextSize, e
 }
 
 func (c *textCmd) fill(ctx context.Context, ix *index.Index) error {
-	const textBatch = 128 << 20 // above the engine's budget for its mutable part
+	const textBatch = 256 << 20 // above the engine's budget for its mutable part; Lucene's peer has a buffer of 512
 	b := index.NewBatch()
 	row, bytes := 0, 0
 	for line, err := range bench.Lines(c.Docs) {
