@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/quarrysearch/quarry/storage"
@@ -252,6 +253,58 @@ func TestWarmSearchAllocatesNothing(t *testing.T) {
 			if n := testing.AllocsPerRun(20, count); n != 0 {
 				t.Errorf("count of %s with %s: %v allocations", name, what, n)
 			}
+		}
+	}
+}
+
+// A search that is told to stop at one of its questions ends with what it was
+// told, and its Scratch serves the next one.
+func TestCanceled(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 5))
+	w := newWorld(t, rng, 20000, 500, 10)
+	common := []string{word(0), word(1), word(2)}
+	stop := errors.New("stop")
+	for name, q := range map[string]Query{
+		"or":     Terms{Fields: bothFields, Words: Words(common...)},
+		"and":    Terms{Fields: bothFields[:1], Words: Words(common...), Operator: And},
+		"tree":   Terms{Fields: bothFields, Words: Words(common...), Operator: And},
+		"phrase": Phrase{Fields: bothFields[:1], Words: PhraseOf(common[:2]...)},
+		"prefix": Prefix{Fields: bothFields, Prefix: [][]byte{[]byte("w")}},
+	} {
+		b, err := Bind(q, w.segs, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var s Scratch
+		want, err := b.TopK(0, 20_000, Accept{}, 0, &s, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for at := 1; ; at++ {
+			asked := 0
+			s.Cancel = func() error {
+				if asked++; asked == at {
+					return stop
+				}
+				return nil
+			}
+			got, err := b.TopK(0, 20_000, Accept{}, 0, &s, nil)
+			if asked < at {
+				if at == 1 || err != nil || !slices.Equal(got, want) {
+					t.Errorf("%s, asked %d times: %d hits, want %d: %v", name, asked, len(got), len(want), err)
+				}
+				break
+			}
+			if !errors.Is(err, stop) || asked != at {
+				t.Fatalf("%s, stopped at question %d of %d: %v", name, at, asked, err)
+			}
+		}
+		s.Cancel = func() error { return stop }
+		if _, err := b.Count(0, Accept{}, &s); !errors.Is(err, stop) {
+			t.Errorf("count of %s: %v", name, err)
+		}
+		if _, err := b.Matches(0, Accept{}, &s, nil); !errors.Is(err, stop) {
+			t.Errorf("matches of %s: %v", name, err)
 		}
 	}
 }

@@ -12,6 +12,10 @@ import (
 const (
 	windowDocs  = 8192
 	windowWords = windowDocs / 64
+
+	// cancelWindows is how many windows or blocks pass between two calls of
+	// Scratch.Cancel: at most 65,536 docs of every word.
+	cancelWindows = 8
 )
 
 // Work counts what a search did, for benchmarks and plans.
@@ -29,7 +33,12 @@ type Work struct {
 // it.
 type Scratch struct {
 	Work Work
+	// Cancel, if not nil, is asked every cancelWindows windows or blocks; an error
+	// ends the search with it.
+	Cancel func() error
 
+	asked     int   // calls of canceled in this search
+	ended     error // what Cancel said
 	cursors   []cursor
 	leaves    []leafRun
 	order     []int // leaves by bound
@@ -65,6 +74,26 @@ type search struct {
 	leafOf []int // leaf → index in s.leaves + 1, for trees
 }
 
+// canceled tells whether the caller wants no more, asking now and then.
+func (s *Scratch) canceled() bool {
+	if s.Cancel != nil && s.ended == nil {
+		if s.asked++; s.asked%cancelWindows == 1 {
+			s.ended = s.Cancel()
+		}
+	}
+	return s.ended != nil
+}
+
+// err is what ended the search before its end.
+func (s *Scratch) err() error {
+	for i := range s.leaves {
+		if err := s.leaves[i].err(); err != nil {
+			return err
+		}
+	}
+	return s.ended
+}
+
 // TopK appends to dst the k best docs of a segment that accept lets through
 // and whose raw score is at least floor: by score descending, then doc
 // ascending. The result is that of Exhaustive, bit for bit.
@@ -73,7 +102,8 @@ type search struct {
 // Ding and Suel 2011; windows as in Lucene's MaxScoreBulkScorer), And of one
 // field block by block of the rarest word, a phrase likewise; other trees in
 // windows that are skipped when their bounds sum up to too little.
-// Errors: ErrInvalid for a segment out of range, ErrCorrupt.
+// Errors: ErrInvalid for a segment out of range, ErrCorrupt, that of
+// Scratch.Cancel.
 func (b *Bound) TopK(seg, k int, accept Accept, floor Floor, s *Scratch, dst []Scored) ([]Scored, error) {
 	if seg < 0 || seg >= b.segs {
 		return dst, storage.Invalidf("bm25: segment %d of %d", seg, b.segs)
@@ -101,10 +131,8 @@ func (b *Bound) TopK(seg, k int, accept Accept, floor Floor, s *Scratch, dst []S
 	default:
 		x.tree(root)
 	}
-	for i := range s.leaves {
-		if err := s.leaves[i].err(); err != nil {
-			return dst, err
-		}
+	if err := s.err(); err != nil {
+		return dst, err
 	}
 	before := len(dst)
 	dst = s.heap.drain(dst)
@@ -127,6 +155,7 @@ func (n *node) flat() bool {
 // open starts the leaves that can match in the segment.
 func (x *search) open(seg int) {
 	s, b := x.s, x.b
+	s.asked, s.ended = 0, nil
 	if n := b.cursors(); cap(s.cursors) < n {
 		s.cursors = make([]cursor, n)
 	}
@@ -156,9 +185,10 @@ func (b *Bound) cursors() int {
 	return n
 }
 
-// nextAccepted returns the first doc ≥ from that is accepted.
+// nextAccepted returns the first doc ≥ from that is accepted; none when the
+// search is canceled.
 func (x *search) nextAccepted(from uint32) (uint32, bool) {
-	if from >= x.docs {
+	if from >= x.docs || x.s.canceled() {
 		return from, false
 	}
 	a := x.accept

@@ -412,7 +412,7 @@ func (b *Bound) countUnion(seg int, s *Scratch) (n int, ok bool, err error) {
 	}
 	longest := &s.leaves[most].cur[0]
 	n = int(longest.e.df)
-	for from := uint32(0); from < x.docs; {
+	for from := uint32(0); from < x.docs && !s.canceled(); {
 		to, next := uint32(min(uint64(from)+windowDocs, uint64(x.docs))), uint32(noDoc)
 		var set [windowWords]uint64
 		for i := range s.leaves {
@@ -435,12 +435,7 @@ func (b *Bound) countUnion(seg int, s *Scratch) (n int, ok bool, err error) {
 		}
 		from = max(to, next&^63)
 	}
-	for i := range s.leaves {
-		if err := s.leaves[i].err(); err != nil {
-			return 0, true, err
-		}
-	}
-	return n, true, nil
+	return n, true, s.err()
 }
 
 // mark sets the bits of the postings in the window [from, to) and returns a doc
@@ -508,12 +503,7 @@ func (b *Bound) eachWindow(seg int, accept Accept, s *Scratch, fn func(word int,
 		fn(int(from/64), words)
 		from = to
 	}
-	for i := range s.leaves {
-		if err := s.leaves[i].err(); err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.err()
 }
 
 // A combined leaf is a word in several fields as one, after Robertson, Zaragoza

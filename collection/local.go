@@ -49,7 +49,7 @@ func (l *Local) Exists(ctx context.Context, id string) (ok bool, err error) {
 
 // Count is index.Index.Count.
 func (l *Local) Count(ctx context.Context, f filter.Filter) (n int, err error) {
-	err = l.read(ctx, func(s *index.Snapshot) error { n, err = s.Count(f); return err })
+	err = l.read(ctx, func(s *index.Snapshot) error { n, err = s.Count(ctx, f); return err })
 	return n, err
 }
 
@@ -122,10 +122,7 @@ func (l LocalSnapshot) Exists(ctx context.Context, id string) (bool, error) {
 
 // Count is index.Snapshot.Count.
 func (l LocalSnapshot) Count(ctx context.Context, f filter.Filter) (int, error) {
-	if err := ctx.Err(); err != nil {
-		return 0, err
-	}
-	return l.Snapshot.Count(f)
+	return l.Snapshot.Count(ctx, f)
 }
 
 // Schema is index.Snapshot.Schema.

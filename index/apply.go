@@ -491,7 +491,7 @@ func resolve(st *state, p *prepared) (dead []*roaring.Bitmap, ids []string, err 
 				dead[i] = roaring.New()
 			}
 			for _, f := range p.wheres {
-				m, err := v.matches(f)
+				m, err := v.matches(context.Background(), f) // of a record that is to be logged, or was
 				if err != nil {
 					return err
 				}

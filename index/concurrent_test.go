@@ -96,7 +96,7 @@ func TestConcurrent(t *testing.T) {
 	wg.Wait()
 	cancel()
 	readers.Wait()
-	if n, _ := ix.Count(filter.Filter{}); n != writers*40 {
+	if n, _ := ix.Count(bg, filter.Filter{}); n != writers*40 {
 		t.Errorf("%d documents", n)
 	}
 	if err := ix.Close(); err != nil {

@@ -350,8 +350,8 @@ func TestB12DeletedStayDeleted(t *testing.T) {
 		if got := listIDs(t, ix); len(got) != n/2 || got[0] != "00001" {
 			t.Fatalf("%s: %d documents", step, len(got))
 		}
-		even, err1 := ix.Count(filter.Eq("n", 0))
-		odd, err2 := ix.Count(filter.Eq("n", 1))
+		even, err1 := ix.Count(bg, filter.Eq("n", 0))
+		odd, err2 := ix.Count(bg, filter.Eq("n", 1))
 		if even != 0 || odd != n/2 || err1 != nil || err2 != nil {
 			t.Fatalf("%s: filter finds %d and %d", step, even, odd)
 		}

@@ -44,7 +44,7 @@ func ExampleIndex_Apply() {
 		}
 		fmt.Println(d.ID, d.Text["title"], d.Meta["tags"])
 	}
-	n, err := ix.Count(filter.Lt("published", "1900-01-01"))
+	n, err := ix.Count(context.Background(), filter.Lt("published", "1900-01-01"))
 	fmt.Println(n, err)
 	// Output:
 	// sea/1 Twenty Thousand Leagues [sea novel]

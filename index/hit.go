@@ -103,6 +103,9 @@ func (s *search) hydrate(page []ranked) ([]Hit, error) {
 	var buf []byte
 	want, stored := s.wanted()
 	for i := range page {
+		if err := s.ctx.Err(); err != nil {
+			return nil, err
+		}
 		p := &page[i]
 		n := len(s.views[p.view].IDs.Bytes(p.doc))
 		h := Hit{ID: ids[:n], Score: p.score, Kind: kind}
@@ -404,7 +407,7 @@ func (s *search) fillGroup(g *group, size int) error {
 	sub.depth, sub.buf = size, new(buffers)
 	total := 0
 	for i, v := range s.views {
-		m, err := v.matches(c)
+		m, err := v.matches(s.ctx, c)
 		if err != nil {
 			return fmt.Errorf("%s: %w", v.name, err)
 		}

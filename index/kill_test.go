@@ -95,7 +95,7 @@ func killHolds(ix *Index) (int, error) {
 			}
 		}
 	}
-	if n, err := s.Count(filter.Filter{}); err != nil || n != want {
+	if n, err := s.Count(bg, filter.Filter{}); err != nil || n != want {
 		return have, fmt.Errorf("%d documents, want %d (%w)", n, want, err)
 	}
 	return have, nil

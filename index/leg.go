@@ -141,14 +141,27 @@ func checkWeight(leg string, w float64) error {
 	return nil
 }
 
+// borrowText lends a Scratch of keyword search that ends with the search's
+// context.
+func (s *search) borrowText() *bm25.Scratch {
+	scratch := textScratch.Get().(*bm25.Scratch)
+	scratch.Cancel = s.cancel
+	return scratch
+}
+
+func returnText(scratch *bm25.Scratch) {
+	scratch.Cancel = nil
+	textScratch.Put(scratch)
+}
+
 // run returns the best docs of all views, at most s.depth, best first. The
 // k-th best raw score so far is the floor of the next view.
 func (t *textLeg) run(s *search) ([]fusion.Item, error) {
 	if err := t.bind(s); err != nil || t.bound == nil {
 		return nil, err
 	}
-	scratch := textScratch.Get().(*bm25.Scratch)
-	defer textScratch.Put(scratch)
+	scratch := s.borrowText()
+	defer returnText(scratch)
 	buf := &s.buf.text
 	best, lists := buf.best[:0], 0
 	var floor bm25.Floor
@@ -282,7 +295,7 @@ func (l *vectorLeg) run(s *search) ([]fusion.Item, error) {
 	defer vectorScratch.Put(scratch)
 	buf := &s.buf.vector
 	best, lists := buf.best[:0], 0
-	p := hnsw.Params{Ef: l.q.Ef, TargetRecall: float32(l.q.TargetRecall), Plan: l.plan, Cancel: s.ctx.Err}
+	p := hnsw.Params{Ef: l.q.Ef, TargetRecall: float32(l.q.TargetRecall), Plan: l.plan, Cancel: s.cancel}
 	for i, v := range s.views {
 		f := v.Vectors[l.field]
 		if f == nil || s.plan.Segments[i].Matches == 0 {
@@ -436,7 +449,11 @@ func (s *search) newSparseLeg(q *SparseQuery) (*sparseLeg, error) {
 // best score so far is the floor of the next view.
 func (l *sparseLeg) run(s *search) ([]fusion.Item, error) {
 	scratch := sparseScratch.Get().(*sparse.Scratch)
-	defer sparseScratch.Put(scratch)
+	scratch.Cancel = s.cancel
+	defer func() {
+		scratch.Cancel = nil
+		sparseScratch.Put(scratch)
+	}()
 	type scored struct {
 		place
 		score float32

@@ -161,10 +161,10 @@ func (m model) compare(s *Snapshot) error {
 				above++
 			}
 		}
-		if got, err := s.Count(filter.Eq("n", n)); err != nil || got != want {
+		if got, err := s.Count(bg, filter.Eq("n", n)); err != nil || got != want {
 			return fmt.Errorf("n = %d: %d (%v), want %d", n, got, err, want)
 		}
-		if got, err := s.Count(filter.Gt("n", n)); err != nil || got != above {
+		if got, err := s.Count(bg, filter.Gt("n", n)); err != nil || got != above {
 			return fmt.Errorf("n > %d: %d (%v), want %d", n, got, err, above)
 		}
 	}

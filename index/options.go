@@ -2,6 +2,7 @@ package index
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -322,7 +323,7 @@ func (s *Snapshot) fieldStats() ([]FieldStats, error) {
 			return nil, err
 		}
 		for _, v := range s.segs {
-			m, err := c.Eval(v.Filter, nil, v.Docs)
+			m, err := c.Eval(context.Background(), v.Filter, nil, v.Docs)
 			if err != nil {
 				return nil, err
 			}

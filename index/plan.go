@@ -96,7 +96,7 @@ func (s *search) countAndFacet(r *Results) error {
 		}
 		total += int(m.GetCardinality())
 		for j, f := range s.q.Facets {
-			if err := merged[j].Add(v.Filter, m); err != nil {
+			if err := merged[j].Add(s.ctx, v.Filter, m); err != nil {
 				return fmt.Errorf("%s: facet %q: %w", v.name, f.Field, err)
 			}
 		}
@@ -120,8 +120,8 @@ func (s *search) countAndFacet(r *Results) error {
 // writing down which they are.
 func (s *search) count(i int, v *view) (int, error) {
 	if s.text != nil && s.text.bound != nil && s.vector == nil && s.sparse == nil {
-		scratch := textScratch.Get().(*bm25.Scratch)
-		defer textScratch.Put(scratch)
+		scratch := s.borrowText()
+		defer returnText(scratch)
 		return s.text.bound.Count(i, s.accept(i, v), scratch)
 	}
 	m, err := s.matching(i, v)
@@ -138,8 +138,8 @@ func (s *search) matching(i int, v *view) (*roaring.Bitmap, error) {
 	}
 	out := roaring.New()
 	if s.text != nil && s.text.bound != nil {
-		scratch := textScratch.Get().(*bm25.Scratch)
-		defer textScratch.Put(scratch)
+		scratch := s.borrowText()
+		defer returnText(scratch)
 		words, err := s.text.bound.Matches(i, s.accept(i, v), scratch, nil)
 		if err != nil {
 			return nil, err

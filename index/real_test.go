@@ -87,7 +87,7 @@ func TestTLDR(t *testing.T) {
 	}
 	pages, _ := importTLDR(t, ix, lines)
 	count := func(f filter.Filter) int {
-		n, err := ix.Count(f)
+		n, err := ix.Count(bg, f)
 		if err != nil {
 			t.Fatal(err)
 		}

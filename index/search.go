@@ -118,6 +118,7 @@ type ranked struct {
 // A search is one query on its way through the engine.
 type search struct {
 	ctx    context.Context
+	cancel func() error // ctx.Err, made once
 	snap   *Snapshot
 	views  []*view
 	q      Query
@@ -140,7 +141,7 @@ type search struct {
 
 // newSearch checks the query and binds it to the schema.
 func (s *Snapshot) newSearch(ctx context.Context, q Query) (*search, error) {
-	sr := &search{ctx: ctx, snap: s, views: s.segs, q: q, taken: new(int64)}
+	sr := &search{ctx: ctx, cancel: ctx.Err, snap: s, views: s.segs, q: q, taken: new(int64)}
 	if err := sr.checkRanges(); err != nil {
 		return nil, err
 	}
@@ -349,7 +350,7 @@ func (s *search) applyFilter() error {
 		p := &s.plan.Segments[i]
 		p.Segment, p.Docs, p.Matches = v.name, int(v.Docs), v.live
 		if filtered {
-			m, err := v.accepts.Get(key, v.Docs, func() (*roaring.Bitmap, error) { return v.matches(s.filter) })
+			m, err := v.accepts.Get(key, v.Docs, func() (*roaring.Bitmap, error) { return v.matches(s.ctx, s.filter) })
 			if err != nil {
 				return fmt.Errorf("%s: %w", v.name, err)
 			}

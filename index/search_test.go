@@ -446,6 +446,38 @@ func TestBadQueries(t *testing.T) {
 	}
 }
 
+// A search of any kind ends at whichever look at its context says so.
+func TestCanceledAtEveryLook(t *testing.T) {
+	r := rand.New(rand.NewPCG(8, 2))
+	ix := mustOpen(t, storage.NewMemFS(), nil)
+	for i := range 150 {
+		put(t, ix, searchDocument(r, i))
+		if i == 70 || i == 100 {
+			if err := ix.Flush(bg); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	asked := queries()
+	asked["group"] = Query{Text: &TextQuery{Text: "river the"}, Group: &GroupRequest{Field: "n", Size: 3}}
+	for name, q := range asked {
+		q.K = 10
+		looks := 0
+		for ; ; looks++ {
+			_, err := ix.Search(&countedContext{Context: bg, left: looks}, q)
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, context.Canceled) {
+				t.Fatalf("%s, canceled at look %d: %v", name, looks, err)
+			}
+		}
+		if looks < 10 { // one before each hit alone
+			t.Errorf("%s looks %d times", name, looks)
+		}
+	}
+}
+
 func TestExplain(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 1))
 	ix := mustOpen(t, storage.NewMemFS(), nil)

@@ -92,8 +92,8 @@ func (v *view) with(dead *roaring.Bitmap) *view {
 }
 
 // matches returns the live docs that match, a bitmap of the caller's own.
-func (v *view) matches(c filter.Compiled) (*roaring.Bitmap, error) {
-	return c.Eval(v.Filter, v.liveDocs(), v.Docs)
+func (v *view) matches(ctx context.Context, c filter.Compiled) (*roaring.Bitmap, error) {
+	return c.Eval(ctx, v.Filter, v.liveDocs(), v.Docs)
 }
 
 // liveDocs is the bitmap of the live docs, built at the first call and
@@ -335,11 +335,14 @@ func (s *Snapshot) Get(id string) (Document, error) {
 
 // Count returns the number of live documents that match f; the zero Filter
 // matches all.
-func (s *Snapshot) Count(f filter.Filter) (int, error) {
+func (s *Snapshot) Count(ctx context.Context, f filter.Filter) (int, error) {
 	if err := s.acquire(); err != nil {
 		return 0, err
 	}
 	defer s.release()
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
 	if f.IsZero() {
 		return s.Len(), nil
 	}
@@ -350,7 +353,7 @@ func (s *Snapshot) Count(f filter.Filter) (int, error) {
 	n := 0
 	err = guard(func() error {
 		for _, v := range s.segs {
-			m, err := v.matches(c)
+			m, err := v.matches(ctx, c)
 			if err != nil {
 				return err
 			}
@@ -467,13 +470,13 @@ func (ix *Index) Get(id string) (Document, error) {
 }
 
 // Count is Snapshot.Count on the index as it is now.
-func (ix *Index) Count(f filter.Filter) (int, error) {
+func (ix *Index) Count(ctx context.Context, f filter.Filter) (int, error) {
 	s, err := ix.Snapshot()
 	if err != nil {
 		return 0, err
 	}
 	defer s.Close()
-	return s.Count(f)
+	return s.Count(ctx, f)
 }
 
 // Exists is Snapshot.Exists on the index as it is now.

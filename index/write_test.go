@@ -103,7 +103,7 @@ func listIDs(t testing.TB, ix *Index) []string {
 		}
 		out = append(out, d.ID)
 	}
-	if n, err := s.Count(filter.Filter{}); err != nil || n != len(out) {
+	if n, err := s.Count(bg, filter.Filter{}); err != nil || n != len(out) {
 		t.Fatalf("count %d, %v; listed %d", n, err, len(out))
 	}
 	return out

@@ -9,6 +9,9 @@ import (
 const (
 	windowDocs  = 4096
 	windowWords = windowDocs / 64
+
+	// cancelWindows is how many windows pass between two calls of Scratch.Cancel.
+	cancelWindows = 8
 )
 
 // A Scratch is the memory of one search at a time. It grows to what the largest
@@ -17,6 +20,9 @@ const (
 type Scratch struct {
 	// Postings counts those that were scored, for benchmarks.
 	Postings int
+	// Cancel, if not nil, is asked every cancelWindows windows; an error ends the
+	// search with it.
+	Cancel func() error
 
 	cursors []cursor
 	order   []int
@@ -41,7 +47,7 @@ type search struct {
 // TopK appends to dst the k best docs of a segment that accept lets through and
 // whose score is at least floor: by score descending, then doc ascending. The
 // result is that of Exhaustive, bit for bit. Errors: ErrInvalid for a segment
-// out of range, ErrCorrupt.
+// out of range, ErrCorrupt, that of Scratch.Cancel.
 func (b *Bound) TopK(seg, k int, accept Accept, floor float32, s *Scratch, dst []Scored) ([]Scored, error) {
 	if err := b.checkSegment(seg); err != nil {
 		return dst, err
@@ -53,7 +59,9 @@ func (b *Bound) TopK(seg, k int, accept Accept, floor float32, s *Scratch, dst [
 	s.open(b, seg)
 	s.keys = s.keys[:0]
 	x.raise(uint64(math.Float32bits(max(floor, 0))) << 32)
-	x.run()
+	if err := x.run(); err != nil {
+		return dst, err
+	}
 	for i := range s.cursors {
 		if err := s.cursors[i].err(); err != nil {
 			return dst, err
@@ -128,13 +136,18 @@ func (x *search) push(doc uint32, sum uint64) {
 
 // run goes through the docs in windows. Those of which no doc can enter are
 // passed over.
-func (x *search) run() {
+func (x *search) run() error {
 	s := x.s
 	from := uint32(0)
-	for {
+	for window := 0; ; window++ {
+		if s.Cancel != nil && window%cancelWindows == 0 {
+			if err := s.Cancel(); err != nil {
+				return err
+			}
+		}
 		var ok bool
 		if from, ok = x.nextAccepted(from); !ok {
-			return
+			return nil
 		}
 		from &^= 63
 		to := uint32(min(uint64(from)+windowDocs, uint64(x.docs)))
@@ -158,7 +171,7 @@ func (x *search) run() {
 			x.finish(n, from, to, s.order[:rest], restSum)
 		}
 		if from = to; from >= x.docs {
-			return
+			return nil
 		}
 	}
 }

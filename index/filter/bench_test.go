@@ -1,6 +1,7 @@
 package filter
 
 import (
+	"context"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -70,7 +71,7 @@ func BenchmarkEval(b *testing.B) {
 			var out *roaring.Bitmap
 			b.ReportAllocs()
 			for b.Loop() {
-				out = must(compiled.Eval(seg, live, benchDocs))(b)
+				out = must(compiled.Eval(context.Background(), seg, live, benchDocs))(b)
 			}
 			b.ReportMetric(float64(out.GetCardinality()), "docs")
 		})
@@ -81,13 +82,13 @@ func BenchmarkFacet(b *testing.B) {
 	seg := benchSegment()
 	for _, match := range []string{"price < 300", "price between 500 and 510"} {
 		compiled := must(Compile(must(Parse(match))(b), benchSchema))(b)
-		matches := must(compiled.Eval(seg, nil, benchDocs))(b)
+		matches := must(compiled.Eval(context.Background(), seg, nil, benchDocs))(b)
 		for _, field := range []string{"lang", "tags", "source"} {
 			b.Run(field+"/"+match, func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
 					f := NewFacet(field)
-					if err := f.Add(seg, matches); err != nil {
+					if err := f.Add(context.Background(), seg, matches); err != nil {
 						b.Fatal(err)
 					}
 					f.Top(10)

@@ -1,6 +1,7 @@
 package filter
 
 import (
+	"context"
 	"errors"
 	"math"
 	"slices"
@@ -221,14 +222,14 @@ func exerciseB16(t *testing.T, open func(string) ([]byte, bool), docs uint32) {
 					if err != nil {
 						return err
 					}
-					got, err := c.Eval(seg, nil, docs)
+					got, err := c.Eval(context.Background(), seg, nil, docs)
 					if err != nil {
 						return err
 					}
 					n := got.GetCardinality()
 					got.Remove(got.Minimum()) // a tombstone set on the result
 					got.Or(roaring.BitmapOf(0, 1, 2, 69999))
-					again, err := c.Eval(seg, nil, docs)
+					again, err := c.Eval(context.Background(), seg, nil, docs)
 					if err != nil {
 						return err
 					}
@@ -236,7 +237,7 @@ func exerciseB16(t *testing.T, open func(string) ([]byte, bool), docs uint32) {
 						return errors.New("the result changed with an earlier one")
 					}
 					facet := NewFacet("k")
-					if err := facet.Add(seg, again); err != nil {
+					if err := facet.Add(context.Background(), seg, again); err != nil {
 						return err
 					}
 				}

@@ -2,7 +2,7 @@ package filter
 
 import (
 	"cmp"
-	"encoding/binary"
+	"context"
 	"slices"
 	"sync"
 
@@ -23,12 +23,12 @@ import (
 // one bit a match in a dense window (or clears one a non-match, whichever are
 // fewer); and, or, not cost a pass over containers. Inside an And the
 // sparsest condition goes first, and what is much broader than the docs left
-// is tested on those alone.
-func (c Compiled) Eval(seg *Segment, live *roaring.Bitmap, docs uint32) (*roaring.Bitmap, error) {
+// is tested on those alone. ctx ends it within some milliseconds.
+func (c Compiled) Eval(ctx context.Context, seg *Segment, live *roaring.Bitmap, docs uint32) (*roaring.Bitmap, error) {
 	if seg != nil && seg.docs != docs {
 		return nil, storage.Invalidf("filter: segment of %d docs, caller says %d", seg.docs, docs)
 	}
-	e := evaluator{seg: seg, docs: docs}
+	e := evaluator{ctx: ctx, seg: seg, docs: docs}
 	result := everything()
 	if c.root != nil {
 		var err error
@@ -97,11 +97,15 @@ func (a set) complement() set {
 }
 
 type evaluator struct {
+	ctx  context.Context
 	seg  *Segment
 	docs uint32
 }
 
 func (e *evaluator) eval(n *node) (set, error) {
+	if err := e.ctx.Err(); err != nil {
+		return set{}, err
+	}
 	switch n.kind {
 	case nodeAnd:
 		return e.and(n.kids)
@@ -131,7 +135,7 @@ func (e *evaluator) eval(n *node) (set, error) {
 		}
 		return set{bm: roaring.Or(s.bm, empty.bm)}, nil
 	}
-	l, err := f.leaf(n)
+	l, err := f.leaf(e.ctx, n)
 	if err != nil {
 		return set{}, err
 	}
@@ -160,7 +164,7 @@ func (e *evaluator) order(kids []node) ([]part, error) {
 			p.est = 0
 			if f := e.seg.field(kids[i].field); f != nil {
 				var err error
-				if p.leaf, err = f.leaf(p.node); err != nil {
+				if p.leaf, err = f.leaf(e.ctx, p.node); err != nil {
 					return nil, err
 				}
 				p.est = p.leaf.total
@@ -219,7 +223,10 @@ func (e *evaluator) and(kids []node) (set, error) {
 // that one doc is tested through the column and added to the result.
 const probeFactor = 3
 
-// or unites the plain parts in one go, then handles complements:
+// orAtOnce is how many bitmaps are united between two looks at the context.
+const orAtOnce = 32
+
+// or unites the plain parts, then handles complements:
 // a ∪ ¬b = ¬(b \ a).
 func (e *evaluator) or(kids []node) (set, error) {
 	var plain []*roaring.Bitmap
@@ -251,7 +258,12 @@ func (e *evaluator) or(kids []node) (set, error) {
 	case 2:
 		union = roaring.Or(plain[0], plain[1])
 	default:
-		union = roaring.FastOr(plain...)
+		for some := range slices.Chunk(plain, orAtOnce) {
+			if err := e.ctx.Err(); err != nil {
+				return set{}, err
+			}
+			union.Or(roaring.FastOr(some...))
+		}
 	}
 	if not != nil {
 		return set{bm: roaring.AndNot(not, union), not: true}, nil
@@ -264,14 +276,15 @@ type ordRange struct{ lo, hi uint32 }
 
 // A leaf is a comparison resolved to the ords of one segment.
 type leaf struct {
+	ctx    context.Context
 	f      *field
 	ranges []ordRange // ascending, disjoint, none empty
 	total  uint64     // docs of all these values, those of lists counted once a value
 }
 
 // leaf looks the spans of a node up in the field's values.
-func (f *field) leaf(n *node) (leaf, error) {
-	l := leaf{f: f}
+func (f *field) leaf(ctx context.Context, n *node) (leaf, error) {
+	l := leaf{ctx: ctx, f: f}
 	switch {
 	case f.typ == Undeclared:
 		return l, nil
@@ -290,7 +303,12 @@ func (f *field) leaf(n *node) (leaf, error) {
 			return l, err
 		}
 	}
-	for _, s := range n.strs {
+	for i, s := range n.strs {
+		if i%256 == 255 {
+			if err := ctx.Err(); err != nil {
+				return l, err
+			}
+		}
 		lo, err := f.dict.lowerBound(s.lo)
 		if err != nil {
 			return l, err
@@ -370,7 +388,7 @@ func (l *leaf) set() (set, error) {
 	}
 	if f.starts == nil && l.total > present/2 && l.total < present {
 		// One value a doc: the docs of all other values are the complement.
-		out := leaf{f: f}
+		out := leaf{ctx: l.ctx, f: f}
 		at := uint32(0)
 		for _, r := range append(slices.Clone(l.ranges), ordRange{f.values, f.values}) {
 			if err := out.add(at, r.lo); err != nil {
@@ -392,6 +410,10 @@ func (l *leaf) set() (set, error) {
 	return set{bm: bm}, err
 }
 
+// listAtOnce is how many listed docs are set between two looks at the context:
+// about a millisecond.
+const listAtOnce = 1 << 19
+
 // gather collects the docs of all ranges into a new bitmap.
 func (l *leaf) gather() (*roaring.Bitmap, error) {
 	if l.total <= fewDocs {
@@ -404,10 +426,18 @@ func (l *leaf) gather() (*roaring.Bitmap, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !setBits(w.words, docs, l.f.docs) {
-			return nil, l.f.corrupt(partDocs, "doc beyond %d", l.f.docs)
+		for some := range slices.Chunk(docs, listAtOnce) {
+			if err := l.ctx.Err(); err != nil {
+				return nil, err
+			}
+			if !setBits(w.words, some, l.f.docs) {
+				return nil, l.f.corrupt(partDocs, "doc beyond %d", l.f.docs)
+			}
 		}
 		for i := l.f.bitmapFrom(r.lo); i < len(l.f.dir)-states && l.f.dir[i].ord < r.hi; i++ {
+			if err := l.ctx.Err(); err != nil {
+				return nil, err
+			}
 			b, err := l.f.stored(i)
 			if err != nil {
 				return nil, err
@@ -477,48 +507,6 @@ func setBits(words []uint64, docs []uint32, limit uint32) bool {
 	return true
 }
 
-// orBitmap adds a stored bitmap that has passed checkBitmap for these words.
-func orBitmap(words []uint64, b []byte) error {
-	return walkBitmap(b, func(key, _ int, bitset, array, runs []byte) error {
-		if (key+1)*wordsPer > len(words) {
-			return errBitmap
-		}
-		w := words[key*wordsPer : (key+1)*wordsPer]
-		switch {
-		case bitset != nil:
-			for i := range w {
-				w[i] |= binary.LittleEndian.Uint64(bitset[8*i:])
-			}
-		case array != nil:
-			for ; len(array) >= 2; array = array[2:] {
-				d := binary.LittleEndian.Uint16(array)
-				w[d>>6] |= 1 << (d & 63)
-			}
-		default:
-			for ; len(runs) >= 4; runs = runs[4:] {
-				start := int(binary.LittleEndian.Uint16(runs))
-				setRun(w, start, min(start+int(binary.LittleEndian.Uint16(runs[2:])), 0xffff))
-			}
-		}
-		return nil
-	})
-}
-
-// setRun sets the bits first to last.
-func setRun(w []uint64, first, last int) {
-	lo, hi := first>>6, last>>6
-	head, tail := ^uint64(0)<<(first&63), ^uint64(0)>>(63-last&63)
-	if lo == hi {
-		w[lo] |= head & tail
-		return
-	}
-	w[lo] |= head
-	for i := lo + 1; i < hi; i++ {
-		w[i] = ^uint64(0)
-	}
-	w[hi] |= tail
-}
-
 // probe keeps the docs of among whose values lie in the ranges, by looking
 // each up in the column.
 func (l *leaf) probe(among *roaring.Bitmap, n int) (*roaring.Bitmap, error) {
@@ -526,8 +514,11 @@ func (l *leaf) probe(among *roaring.Bitmap, n int) (*roaring.Bitmap, error) {
 	var buf [256]uint32
 	it := among.ManyIterator()
 	for got := it.NextMany(buf[:]); got > 0; got = it.NextMany(buf[:]) {
-		var err error
-		if kept, err = l.keep(kept, buf[:got]); err != nil {
+		err := l.ctx.Err()
+		if err == nil {
+			kept, err = l.keep(kept, buf[:got])
+		}
+		if err != nil {
 			return nil, err
 		}
 	}

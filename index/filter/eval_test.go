@@ -2,6 +2,7 @@ package filter
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"testing"
 
@@ -29,7 +30,7 @@ func TestEvalEqualsRows(t *testing.T) {
 		if err != nil {
 			r.Fatalf("compile %s: %v", f, err)
 		}
-		got, err := c.Eval(segment(r, rows), live, uint32(len(rows)))
+		got, err := c.Eval(context.Background(), segment(r, rows), live, uint32(len(rows)))
 		if err != nil {
 			r.Fatalf("eval %s: %v", f, err)
 		}
@@ -68,7 +69,7 @@ func TestEvalLarge(t *testing.T) {
 			if l != nil {
 				want.And(l)
 			}
-			got := must(c.Eval(seg, l, docs))(t)
+			got := must(c.Eval(context.Background(), seg, l, docs))(t)
 			if !got.Equals(want) {
 				t.Errorf("%s: bitmaps give %d docs, rows give %d", f, got.GetCardinality(), want.GetCardinality())
 			}
@@ -123,11 +124,11 @@ func TestEvalResultIsFresh(t *testing.T) {
 	for _, f := range []Filter{Eq("k", "w3"), Not(Eq("k", "w3")), Exists("id"), {}, And(), Or(Eq("k", "w3"), Eq("k", "none"))} {
 		c := must(Compile(f, schemaOf(map[string]Type{"k": Keyword, "id": Int64})))(t)
 		for _, l := range []*roaring.Bitmap{nil, live} {
-			first := must(c.Eval(seg, l, 3000))(t)
+			first := must(c.Eval(context.Background(), seg, l, 3000))(t)
 			want := first.Clone()
 			first.AddRange(0, 5000)
 			first.RemoveRange(10, 2000)
-			if again := must(c.Eval(seg, l, 3000))(t); !again.Equals(want) {
+			if again := must(c.Eval(context.Background(), seg, l, 3000))(t); !again.Equals(want) {
 				t.Errorf("%s: the second result differs after the first was changed", f)
 			}
 		}
@@ -142,23 +143,86 @@ func TestEvalResultIsFresh(t *testing.T) {
 
 func TestEvalArguments(t *testing.T) {
 	seg := segment(t, largeRows(10, 3))
-	if _, err := (Compiled{}).Eval(seg, nil, 11); err == nil {
+	if _, err := (Compiled{}).Eval(context.Background(), seg, nil, 11); err == nil {
 		t.Error("a wrong number of docs is accepted")
 	}
 	c := must(Compile(Not(Eq("k", "a")), schemaOf(map[string]Type{"k": Keyword})))(t)
-	if got := must(c.Eval(nil, nil, 5))(t); got.GetCardinality() != 5 {
+	if got := must(c.Eval(context.Background(), nil, nil, 5))(t); got.GetCardinality() != 5 {
 		t.Errorf("without a segment all docs lack the field, got %v", got)
 	}
 	untyped := must(Compile(Eq("k", 1), schemaOf(map[string]Type{"k": Undeclared})))(t)
-	if _, err := untyped.Eval(seg, nil, 10); err == nil {
+	if _, err := untyped.Eval(context.Background(), seg, nil, 10); err == nil {
 		t.Error("a filter compiled without a type is accepted where there is one")
 	}
 	nulls := segment(t, []row{{"k": Null(0)}, {}})
-	if got := must(untyped.Eval(nulls, nil, 2))(t); !got.IsEmpty() {
+	if got := must(untyped.Eval(context.Background(), nulls, nil, 2))(t); !got.IsEmpty() {
 		t.Errorf("null equals something: %v", got)
 	}
 	wrong := must(Compile(Eq("k", 1), schemaOf(map[string]Type{"k": Int64})))(t)
-	if _, err := wrong.Eval(seg, nil, 10); err == nil {
+	if _, err := wrong.Eval(context.Background(), seg, nil, 10); err == nil {
 		t.Error("a filter compiled for another type is accepted")
+	}
+}
+
+// A looked context is canceled from its so-many-th look on.
+type looked struct {
+	context.Context
+	looks, left int
+}
+
+func (c *looked) Err() error {
+	c.looks++
+	if c.looks > c.left {
+		return context.Canceled
+	}
+	return nil
+}
+
+// Evaluation and facets end at whichever look at the context says so, and look
+// again after a bounded number of values, ranges and docs.
+func TestCanceled(t *testing.T) {
+	const docs = 20_000
+	seg := segment(t, largeRows(docs, 4))
+	schema := schemaOf(map[string]Type{"k": Keyword, "id": Int64, "n": Int64, "l": Keyword})
+	words := make([]any, 1000)
+	for i := range words {
+		words[i] = "w" + string(rune('a'+i%26)) + string(rune('a'+i/26%26))
+	}
+	ors := make([]Filter, 100)
+	for i := range ors {
+		ors[i] = Gt("id", 19_000+i)
+	}
+	whole := roaring.New()
+	whole.AddRange(0, docs)
+	for name, c := range map[string]struct {
+		least int // looks
+		run   func(ctx context.Context) error
+	}{
+		"range":   {2, evaluate(t, seg, schema, docs, Gt("id", 12_000))},
+		"in":      {3, evaluate(t, seg, schema, docs, In("k", words...))},
+		"or":      {100, evaluate(t, seg, schema, docs, Or(ors...))},
+		"probe":   {20, evaluate(t, seg, schema, docs, And(Between("id", 0, 5000), Gt("n", 20)))},
+		"by doc":  {docs / pollValues, func(ctx context.Context) error { return NewFacet("id").Add(ctx, seg, whole) }},
+		"by ord":  {docs / pollValues, func(ctx context.Context) error { return NewFacet("id").Add(ctx, seg, nil) }},
+		"of list": {1, func(ctx context.Context) error { return NewFacet("l").Add(ctx, seg, whole) }},
+	} {
+		all := &looked{Context: context.Background(), left: 1 << 30}
+		if err := c.run(all); err != nil || all.looks < c.least {
+			t.Errorf("%s: %d looks, want %d or more: %v", name, all.looks, c.least, err)
+		}
+		for left := 0; left < all.looks; left += 1 + all.looks/20 {
+			ctx := &looked{Context: context.Background(), left: left}
+			if err := c.run(ctx); !errors.Is(err, context.Canceled) || ctx.looks != left+1 {
+				t.Errorf("%s, canceled at look %d of %d: %d looks, %v", name, left, all.looks, ctx.looks, err)
+			}
+		}
+	}
+}
+
+func evaluate(t *testing.T, seg *Segment, schema Schema, docs uint32, f Filter) func(ctx context.Context) error {
+	c := must(Compile(f, schema))(t)
+	return func(ctx context.Context) error {
+		_, err := c.Eval(ctx, seg, nil, docs)
+		return err
 	}
 }

@@ -2,6 +2,7 @@ package filter
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -57,8 +58,9 @@ func (c *Facet) Limit(take func(n int) error) { c.take = take }
 // them, tombstones included. In a segment without the field all are missing.
 //
 // Time: one look at the column a doc, or one intersection a value where that
-// is cheaper, and one map update a distinct value of the segment.
-func (c *Facet) Add(seg *Segment, matches *roaring.Bitmap) error {
+// is cheaper, and one map update a distinct value of the segment. ctx ends it
+// within some milliseconds; what was counted then is worth nothing.
+func (c *Facet) Add(ctx context.Context, seg *Segment, matches *roaring.Bitmap) error {
 	if seg == nil {
 		return storage.Invalidf("facet %q: no segment", c.field)
 	}
@@ -99,9 +101,9 @@ func (c *Facet) Add(seg *Segment, matches *roaring.Bitmap) error {
 	case counts[statePresent] == 0:
 		return nil
 	case matches == nil || f.cheapByValue(total):
-		return c.byValue(f, matches)
+		return c.byValue(ctx, f, matches)
 	}
-	return c.byDoc(f, matches, total)
+	return c.byDoc(ctx, f, matches, total)
 }
 
 // setType notes the type of the values seen.
@@ -125,10 +127,13 @@ func (f *field) cheapByValue(matches uint64) bool {
 }
 
 // byValue counts through the inverted side.
-func (c *Facet) byValue(f *field, matches *roaring.Bitmap) error {
+func (c *Facet) byValue(ctx context.Context, f *field, matches *roaring.Bitmap) error {
 	cur := f.dict.cursor()
 	dir := 0
 	for ord := range f.values {
+		if err := c.poll(ctx, int(ord)); err != nil {
+			return err
+		}
 		n := uint64(0)
 		if dir < len(f.dir)-states && f.dir[dir].ord == ord {
 			n = uint64(f.dir[dir].count)
@@ -163,7 +168,7 @@ func (c *Facet) byValue(f *field, matches *roaring.Bitmap) error {
 
 // byDoc counts through the column: densely, or by sorting the ords met where
 // they are few beside the values.
-func (c *Facet) byDoc(f *field, matches *roaring.Bitmap, total uint64) error {
+func (c *Facet) byDoc(ctx context.Context, f *field, matches *roaring.Bitmap, total uint64) error {
 	dense := uint64(f.values) <= 4*total+1024
 	var counts, met []uint32
 	if dense {
@@ -172,6 +177,9 @@ func (c *Facet) byDoc(f *field, matches *roaring.Bitmap, total uint64) error {
 	var buf [256]uint32
 	it := matches.ManyIterator()
 	for got := it.NextMany(buf[:]); got > 0; got = it.NextMany(buf[:]) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		for _, doc := range buf[:got] {
 			lo, hi, err := f.span(doc)
 			if err != nil {
@@ -192,6 +200,9 @@ func (c *Facet) byDoc(f *field, matches *roaring.Bitmap, total uint64) error {
 	}
 	cur := f.dict.cursor()
 	for ord, n := range counts {
+		if err := c.poll(ctx, ord); err != nil {
+			return err
+		}
 		if n > 0 {
 			if err := c.count(f, &cur, uint32(ord), uint64(n)); err != nil {
 				return err
@@ -200,6 +211,9 @@ func (c *Facet) byDoc(f *field, matches *roaring.Bitmap, total uint64) error {
 	}
 	slices.Sort(met)
 	for len(met) > 0 {
+		if err := c.poll(ctx, len(met)); err != nil {
+			return err
+		}
 		n := 1
 		for n < len(met) && met[n] == met[0] {
 			n++
@@ -211,6 +225,16 @@ func (c *Facet) byDoc(f *field, matches *roaring.Bitmap, total uint64) error {
 	}
 	return nil
 }
+
+// poll looks at ctx at every pollValues-th value.
+func (c *Facet) poll(ctx context.Context, i int) error {
+	if i%pollValues != 0 {
+		return nil
+	}
+	return ctx.Err()
+}
+
+const pollValues = 256
 
 // count adds n docs to the value of an ord.
 func (c *Facet) count(f *field, cur *dictCursor, ord uint32, n uint64) error {

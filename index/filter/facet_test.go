@@ -1,6 +1,7 @@
 package filter
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"reflect"
@@ -32,7 +33,7 @@ func TestFacetEqualsRows(t *testing.T) {
 			}
 			seg := segment(r, rows)
 			part := NewFacet("f")
-			if err := errors.Join(got.Add(seg, matches), part.Add(seg, matches), merged.Merge(part)); err != nil {
+			if err := errors.Join(got.Add(context.Background(), seg, matches), part.Add(context.Background(), seg, matches), merged.Merge(part)); err != nil {
 				r.Fatalf("%v", err)
 			}
 		}
@@ -131,15 +132,15 @@ func TestFacetLarge(t *testing.T) {
 				continue
 			}
 			for way, count := range map[string]func(c *Facet) error{
-				"add":   func(c *Facet) error { return c.Add(seg, matches) },
-				"value": func(c *Facet) error { c.typ = f.typ; return c.byValue(f, matches) },
+				"add":   func(c *Facet) error { return c.Add(context.Background(), seg, matches) },
+				"value": func(c *Facet) error { c.typ = f.typ; return c.byValue(context.Background(), f, matches) },
 				"doc": func(c *Facet) error {
 					c.typ = f.typ
 					m := matches
 					if m == nil {
 						m = all
 					}
-					return c.byDoc(f, m, m.GetCardinality())
+					return c.byDoc(context.Background(), f, m, m.GetCardinality())
 				},
 			} {
 				c := NewFacet(name)
@@ -157,10 +158,10 @@ func TestFacetLarge(t *testing.T) {
 func TestFacetRefusals(t *testing.T) {
 	a, b := segment(t, []row{{"f": keywordValue("a")}}), segment(t, []row{{"f": numberValue(Int64, 1)}})
 	c := NewFacet("f")
-	if err := c.Add(a, roaring.BitmapOf(1)); !errors.Is(err, storage.ErrInvalid) {
+	if err := c.Add(context.Background(), a, roaring.BitmapOf(1)); !errors.Is(err, storage.ErrInvalid) {
 		t.Errorf("match beyond the docs: %v", err)
 	}
-	if err := errors.Join(c.Add(a, nil), c.Add(b, nil)); !errors.Is(err, storage.ErrSchema) {
+	if err := errors.Join(c.Add(context.Background(), a, nil), c.Add(context.Background(), b, nil)); !errors.Is(err, storage.ErrSchema) {
 		t.Errorf("two types: %v", err)
 	}
 	if got, want := c.Top(5), []Count{{keywordValue("a"), 1}}; !reflect.DeepEqual(got, want) {
@@ -178,7 +179,7 @@ func ExampleFacet() {
 	_ = b.Write(s.create, 4)
 	seg, _ := Open(s.open, 4)
 	f := NewFacet("lang")
-	_ = f.Add(seg, nil)
+	_ = f.Add(context.Background(), seg, nil)
 	fmt.Println(f.Top(2))
 	// Output: [{"en" 2} {"de" 1}]
 }

@@ -2,6 +2,7 @@ package filter
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -99,7 +100,7 @@ func search(t fataler, rows []row, schema map[string]Type, f Filter) []uint32 {
 	if err != nil {
 		t.Fatalf("compile %s: %v", f, err)
 	}
-	bm, err := c.Eval(segment(t, rows), nil, uint32(len(rows)))
+	bm, err := c.Eval(context.Background(), segment(t, rows), nil, uint32(len(rows)))
 	if err != nil {
 		t.Fatalf("eval %s: %v", f, err)
 	}

@@ -529,3 +529,45 @@ func containerCount(words, array, runs []byte) (n, top int) {
 	}
 	return n, top
 }
+
+// orBitmap adds a stored bitmap that has passed checkBitmap for these words.
+func orBitmap(words []uint64, b []byte) error {
+	return walkBitmap(b, func(key, _ int, bitset, array, runs []byte) error {
+		if (key+1)*wordsPer > len(words) {
+			return errBitmap
+		}
+		w := words[key*wordsPer : (key+1)*wordsPer]
+		switch {
+		case bitset != nil:
+			for i := range w {
+				w[i] |= binary.LittleEndian.Uint64(bitset[8*i:])
+			}
+		case array != nil:
+			for ; len(array) >= 2; array = array[2:] {
+				d := binary.LittleEndian.Uint16(array)
+				w[d>>6] |= 1 << (d & 63)
+			}
+		default:
+			for ; len(runs) >= 4; runs = runs[4:] {
+				start := int(binary.LittleEndian.Uint16(runs))
+				setRun(w, start, min(start+int(binary.LittleEndian.Uint16(runs[2:])), 0xffff))
+			}
+		}
+		return nil
+	})
+}
+
+// setRun sets the bits first to last.
+func setRun(w []uint64, first, last int) {
+	lo, hi := first>>6, last>>6
+	head, tail := ^uint64(0)<<(first&63), ^uint64(0)>>(63-last&63)
+	if lo == hi {
+		w[lo] |= head & tail
+		return
+	}
+	w[lo] |= head
+	for i := lo + 1; i < hi; i++ {
+		w[i] = ^uint64(0)
+	}
+	w[hi] |= tail
+}

@@ -285,7 +285,7 @@ func exercise(t fataler, seg *Segment) {
 			if err != nil {
 				t.Fatalf("compile: %v", err)
 			}
-			bm, err := c.Eval(seg, nil, seg.Docs())
+			bm, err := c.Eval(context.Background(), seg, nil, seg.Docs())
 			check(err)
 			if err == nil {
 				if err := bm.Validate(); err != nil && !bm.IsEmpty() {
@@ -295,11 +295,11 @@ func exercise(t fataler, seg *Segment) {
 					t.Fatalf("%s: doc %d of %d", f, bm.Maximum(), seg.Docs())
 				}
 				facet := NewFacet(name)
-				check(facet.Add(seg, bm))
+				check(facet.Add(context.Background(), seg, bm))
 				facet.Top(3)
 			}
 		}
-		check(NewFacet(name).Add(seg, nil))
+		check(NewFacet(name).Add(context.Background(), seg, nil))
 		for doc := range min(seg.Docs(), 16) {
 			_, err := seg.Value(name, doc)
 			check(err)
@@ -426,7 +426,7 @@ func TestUnaligned(t *testing.T) {
 			t.Errorf("%s: %s and %s", name, got, typ)
 		}
 		a, b := NewFacet(name), NewFacet(name)
-		if err := errors.Join(a.Add(seg, nil), b.Add(aligned, nil)); err != nil {
+		if err := errors.Join(a.Add(context.Background(), seg, nil), b.Add(context.Background(), aligned, nil)); err != nil {
 			t.Fatal(err)
 		}
 		if !slices.Equal(a.Top(-1), b.Top(-1)) {

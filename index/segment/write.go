@@ -396,5 +396,5 @@ func Match(f filter.Compiled, docs []Doc) (*roaring.Bitmap, error) {
 	if err != nil {
 		return nil, err
 	}
-	return f.Eval(s, nil, uint32(len(docs)))
+	return f.Eval(context.Background(), s, nil, uint32(len(docs)))
 }
