@@ -321,9 +321,16 @@ func TestS3_10_FirstFailingSpace(t *testing.T) {
 		}
 	}
 	// What is behind the failure is not waited for.
-	go func() { <-slow }()
+	ended := make(chan struct{})
+	go func() {
+		select { // quick tells this one or hung
+		case <-slow:
+		case <-ended:
+		}
+	}()
 	r := draft("alpha", "good", "quick", "hung")
 	_, err := w.Retrieve(t.Context(), r)
+	close(ended)
 	wantError(t, err, err, `"quick"`, "failed early")
 
 	// A space that may not be used names the error before any is searched.
