@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"syscall"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -229,10 +230,13 @@ func must(names []string, _ error) []string { return names }
 // A countedContext is canceled from its so-many-th look on.
 type countedContext struct {
 	context.Context
+	mu   sync.Mutex // legs of a query look side by side
 	left int
 }
 
 func (c *countedContext) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.left--; c.left < 0 {
 		return context.Canceled
 	}
