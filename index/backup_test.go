@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
