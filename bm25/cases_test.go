@@ -211,21 +211,26 @@ func TestRepeatedWordsAreNoError(t *testing.T) {
 	}
 }
 
-func TestWarmSearchAllocatesNothing(t *testing.T) {
-	rng := rand.New(rand.NewPCG(4, 4))
-	w := newWorld(t, rng, 20000, 500, 10)
+// ways are queries that a segment is searched for in all its ways.
+func ways() map[string]Query {
 	common := []string{word(0), word(1), word(2)}
-	words := make([]uint64, 20000/64+1)
-	for i := range words {
-		words[i] = rng.Uint64()
-	}
-	for name, q := range map[string]Query{
+	return map[string]Query{
 		"or":     Terms{Fields: bothFields, Words: Words(common...)},
 		"and":    Terms{Fields: bothFields[:1], Words: Words(common...), Operator: And},
 		"tree":   Terms{Fields: bothFields, Words: Words(common...), Operator: And},
 		"phrase": Phrase{Fields: bothFields[:1], Words: PhraseOf(common[:2]...)},
 		"prefix": Prefix{Fields: bothFields, Prefix: [][]byte{[]byte("w")}},
-	} {
+	}
+}
+
+func TestWarmSearchAllocatesNothing(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 4))
+	w := newWorld(t, rng, 20000, 500, 10)
+	words := make([]uint64, 20000/64+1)
+	for i := range words {
+		words[i] = rng.Uint64()
+	}
+	for name, q := range ways() {
 		b, err := Bind(q, w.segs, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -262,15 +267,8 @@ func TestWarmSearchAllocatesNothing(t *testing.T) {
 func TestCanceled(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))
 	w := newWorld(t, rng, 20000, 500, 10)
-	common := []string{word(0), word(1), word(2)}
 	stop := errors.New("stop")
-	for name, q := range map[string]Query{
-		"or":     Terms{Fields: bothFields, Words: Words(common...)},
-		"and":    Terms{Fields: bothFields[:1], Words: Words(common...), Operator: And},
-		"tree":   Terms{Fields: bothFields, Words: Words(common...), Operator: And},
-		"phrase": Phrase{Fields: bothFields[:1], Words: PhraseOf(common[:2]...)},
-		"prefix": Prefix{Fields: bothFields, Prefix: [][]byte{[]byte("w")}},
-	} {
+	for name, q := range ways() {
 		b, err := Bind(q, w.segs, nil)
 		if err != nil {
 			t.Fatal(err)

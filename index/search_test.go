@@ -199,9 +199,8 @@ func TestE06PagesJoinToTheList(t *testing.T) {
 	}
 }
 
-// K 0 counts as K 10 does, facets and notes included, and ranks nothing.
-func TestCountAlone(t *testing.T) {
-	r := rand.New(rand.NewPCG(8, 1))
+// threeParts has 150 documents in two segments and in memory.
+func threeParts(t *testing.T, r *rand.Rand) *Index {
 	ix := mustOpen(t, storage.NewMemFS(), nil)
 	for i := range 150 {
 		put(t, ix, searchDocument(r, i))
@@ -211,6 +210,13 @@ func TestCountAlone(t *testing.T) {
 			}
 		}
 	}
+	return ix
+}
+
+// K 0 counts as K 10 does, facets and notes included, and ranks nothing.
+func TestCountAlone(t *testing.T) {
+	r := rand.New(rand.NewPCG(8, 1))
+	ix := threeParts(t, r)
 	del(t, ix, "d0003", "d0080", "d0140")
 	asked := queries()
 	asked["no word"] = Query{Text: &TextQuery{Text: "!"}}
@@ -449,15 +455,7 @@ func TestBadQueries(t *testing.T) {
 // A search of any kind ends at whichever look at its context says so.
 func TestCanceledAtEveryLook(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 2))
-	ix := mustOpen(t, storage.NewMemFS(), nil)
-	for i := range 150 {
-		put(t, ix, searchDocument(r, i))
-		if i == 70 || i == 100 {
-			if err := ix.Flush(bg); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
+	ix := threeParts(t, r)
 	asked := queries()
 	asked["group"] = Query{Text: &TextQuery{Text: "river the"}, Group: &GroupRequest{Field: "n", Size: 3}}
 	for name, q := range asked {

@@ -131,7 +131,7 @@ func (c *Facet) byValue(ctx context.Context, f *field, matches *roaring.Bitmap) 
 	cur := f.dict.cursor()
 	dir := 0
 	for ord := range f.values {
-		if err := c.poll(ctx, int(ord)); err != nil {
+		if err := poll(ctx, int(ord)); err != nil {
 			return err
 		}
 		n := uint64(0)
@@ -200,7 +200,7 @@ func (c *Facet) byDoc(ctx context.Context, f *field, matches *roaring.Bitmap, to
 	}
 	cur := f.dict.cursor()
 	for ord, n := range counts {
-		if err := c.poll(ctx, ord); err != nil {
+		if err := poll(ctx, ord); err != nil {
 			return err
 		}
 		if n > 0 {
@@ -211,7 +211,7 @@ func (c *Facet) byDoc(ctx context.Context, f *field, matches *roaring.Bitmap, to
 	}
 	slices.Sort(met)
 	for len(met) > 0 {
-		if err := c.poll(ctx, len(met)); err != nil {
+		if err := poll(ctx, len(met)); err != nil {
 			return err
 		}
 		n := 1
@@ -227,7 +227,7 @@ func (c *Facet) byDoc(ctx context.Context, f *field, matches *roaring.Bitmap, to
 }
 
 // poll looks at ctx at every pollValues-th value.
-func (c *Facet) poll(ctx context.Context, i int) error {
+func poll(ctx context.Context, i int) error {
 	if i%pollValues != 0 {
 		return nil
 	}
