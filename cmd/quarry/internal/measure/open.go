@@ -30,7 +30,7 @@ func (openCmd) Help() string {
 	return `    quarry bench open idx
     quarry bench open idx --query query.fvecs
 
---json prints {"kind": "open", "engine", "set", "open_ms", "rss_bytes"}: opening read-only with a snapshot taken, and the resident memory of the process right after it, the program's own included. With --query also {"kind": "memory", "engine", "set", "vectors", "resident_bytes", "raw_bytes", "bytes_a_vector"}, after three passes over the queries: resident_bytes is by how much the process has grown since before the opening, raw_bytes the part of that which is full vectors as they lie in the file, and bytes_a_vector the rest, for each vector. Figures are 0 where the system does not tell.`
+--json prints {"kind": "open", "engine", "set", "open_ms", "rss_bytes"}: opening read-only with a snapshot taken, and the resident memory of the process right after it, the program's own included. With --query also {"kind": "memory", "engine", "set", "vectors", "resident_bytes", "raw_bytes", "bytes_a_vector"}, after three passes over the queries: resident_bytes is by how much the process has grown since before the opening (and at least raw_bytes: in a small index memory given back meanwhile hides the growth), raw_bytes the part of that which is full vectors as they lie in the file, and bytes_a_vector the rest, for each vector. Figures are 0 where the system does not tell.`
 }
 
 // Run measures.
@@ -146,7 +146,9 @@ func memoryOf(dir, set string, vectors int, before int64) (memoryLine, error) {
 	if err != nil {
 		return line, err
 	}
-	line.Resident, line.Raw = max(0, now-before), raw
+	// Memory that others gave back meanwhile can hide the growth; what is mapped
+	// and present is certain.
+	line.Resident, line.Raw = max(raw, now-before), raw
 	line.Each = show.Round(float64(line.Resident-raw)/float64(max(1, vectors)), 1)
 	return line, nil
 }
