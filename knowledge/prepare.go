@@ -474,8 +474,9 @@ func clip(s string, n int) string {
 	return s[:n]
 }
 
-// cut makes the pieces of a version.
-func (p *preparer) cut(ctx context.Context, v *version, d *parse.Document) error {
+// ChunkInput is a document as a base gives it to its chunker: code, tables and
+// records are kept whole.
+func ChunkInput(d *parse.Document) chunk.Document {
 	in := chunk.Document{Text: d.Text, Sections: make([]chunk.Section, 0, len(d.Sections))}
 	for _, s := range d.Sections {
 		in.Sections = append(in.Sections, chunk.Section{Start: s.Start, End: s.End, Level: s.Level, Title: s.Title})
@@ -488,7 +489,12 @@ func (p *preparer) cut(ctx context.Context, v *version, d *parse.Document) error
 			in.Keep = append(in.Keep, chunk.Span{Start: b.Start, End: b.End})
 		}
 	}
-	for ch, err := range p.chunker.Chunks(in) {
+	return in
+}
+
+// cut makes the pieces of a version.
+func (p *preparer) cut(ctx context.Context, v *version, d *parse.Document) error {
+	for ch, err := range p.chunker.Chunks(ChunkInput(d)) {
 		if err == nil && len(v.pieces)&255 == 255 {
 			err = ctx.Err()
 		}

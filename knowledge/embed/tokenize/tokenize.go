@@ -83,6 +83,34 @@ func (h *header) Name() string { return h.name }
 
 func (h *header) compact() []byte { return h.enc }
 
+// A segmenter tokenizes text[at:], which holds no added token.
+type segmenter interface {
+	segment(dst []Token, s *scratch, text string, at int) []Token
+}
+
+// tokenize cuts a text at added tokens, and has by do what lies between.
+func (h *header) tokenize(by segmenter, dst []Token, text string) []Token {
+	s := h.get()
+	text, bad := s.repair(text[:min(len(text), maxText)])
+	mark := len(dst)
+	at := 0
+	for {
+		which, start, end := h.added.next(text, at)
+		if which < 0 {
+			break
+		}
+		dst = by.segment(dst, s, text[:start], at)
+		dst = append(dst, Token{h.added.tokens[which].ID, start, end})
+		at = end
+	}
+	dst = by.segment(dst, s, text, at)
+	if bad {
+		s.unrepair(dst[mark:])
+	}
+	h.put(s)
+	return dst
+}
+
 // scratch is the working memory of one Tokenize call.
 type scratch struct {
 	buf        []byte  // normalized text, or one word of it

@@ -67,27 +67,7 @@ const unkPenalty = 10
 // Tokenize implements Tokenizer. Where the reference (Hugging Face tokenizers)
 // loses count of the source, in a text that starts with characters the
 // charsmap removes, its offsets are late by as many; these are right.
-func (u *Unigram) Tokenize(dst []Token, text string) []Token {
-	s := u.get()
-	text, bad := s.repair(text[:min(len(text), maxText)])
-	mark := len(dst)
-	at := 0
-	for {
-		which, start, end := u.added.next(text, at)
-		if which < 0 {
-			break
-		}
-		dst = u.segment(dst, s, text[:start], at)
-		dst = append(dst, Token{u.added.tokens[which].ID, start, end})
-		at = end
-	}
-	dst = u.segment(dst, s, text, at)
-	if bad {
-		s.unrepair(dst[mark:])
-	}
-	u.put(s)
-	return dst
-}
+func (u *Unigram) Tokenize(dst []Token, text string) []Token { return u.tokenize(u, dst, text) }
 
 // segment tokenizes text[at:].
 func (u *Unigram) segment(dst []Token, s *scratch, text string, at int) []Token {

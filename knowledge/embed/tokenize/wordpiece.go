@@ -41,27 +41,7 @@ type WordPiece struct {
 }
 
 // Tokenize implements Tokenizer.
-func (w *WordPiece) Tokenize(dst []Token, text string) []Token {
-	s := w.get()
-	text, bad := s.repair(text[:min(len(text), maxText)])
-	mark := len(dst)
-	at := 0
-	for {
-		which, start, end := w.added.next(text, at)
-		if which < 0 {
-			break
-		}
-		dst = w.segment(dst, s, text[:start], at)
-		dst = append(dst, Token{w.added.tokens[which].ID, start, end})
-		at = end
-	}
-	dst = w.segment(dst, s, text, at)
-	if bad {
-		s.unrepair(dst[mark:])
-	}
-	w.put(s)
-	return dst
-}
+func (w *WordPiece) Tokenize(dst []Token, text string) []Token { return w.tokenize(w, dst, text) }
 
 // A word is one under construction in scratch.buf.
 type word struct {

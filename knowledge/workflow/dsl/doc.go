@@ -43,6 +43,8 @@
 // An import never fails for a space that is not there: it gives a warning that
 // names node and space, and the caller keeps Unresolved with the workflow, so
 // that the catalogue refuses to publish it until the spaces are chosen again.
+// Inspect does all of that for bytes: name, spaces, warnings, and whether this
+// engine runs them.
 //
 // # Running
 //

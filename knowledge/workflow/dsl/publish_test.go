@@ -118,3 +118,27 @@ func TestS3_11ImportPublishRunRevoke(t *testing.T) {
 		t.Errorf("after the revocation: %+v, %v", res, err)
 	}
 }
+
+// A definition is looked at for the workspace it is of, whatever its kind.
+func TestInspect(t *testing.T) {
+	c, _ := office(t)
+	if _, err := c.CreateWorkspace("other", "Other"); err != nil {
+		t.Fatal(err)
+	}
+	plain := []byte(`{"name": "Leave", "nodes": [{"id": "start", "type": "start-node"},
+	  {"id": "ask", "type": "knowledge-retrieval-v2", "config": {"control_space_ids": ["hr"], "query_variable_selector": ["start", "question"]}},
+	  {"id": "end", "type": "end-node"}]}`)
+	for workspace, missing := range map[string]int{"w": 0, "other": 1} {
+		r, err := Inspect(c, workspace, plain)
+		if err != nil || r.Name != "Leave" || r.Refused != nil || len(r.Spaces) != 1 || len(r.Warnings) != missing {
+			t.Errorf("%s: %+v, %v", workspace, r, err)
+		}
+	}
+	r, err := Inspect(c, "w", read(t, "app.yml"))
+	if err != nil || r.Refused == nil || strings.Join(Unresolved(r.Warnings), " ") != strings.Join(r.Spaces, " ") {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if _, err := Inspect(c, "w", []byte("no: workflow")); err == nil {
+		t.Error("what is no definition passes")
+	}
+}

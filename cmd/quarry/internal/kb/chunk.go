@@ -10,6 +10,7 @@ import (
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/console"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/models"
 	"github.com/quarrysearch/quarry/cmd/quarry/internal/show"
+	"github.com/quarrysearch/quarry/knowledge"
 	"github.com/quarrysearch/quarry/knowledge/chunk"
 	"github.com/quarrysearch/quarry/knowledge/embed"
 	"github.com/quarrysearch/quarry/knowledge/parse"
@@ -90,7 +91,7 @@ func (c *chunkCmd) Run(ctx context.Context, s *session) (err error) {
 		s.Notef("warning: %s: %s", c.File, show.Line(w.Message, 200))
 	}
 	if c.JSON {
-		for ch, err := range chunker.Chunks(chunkInput(doc)) {
+		for ch, err := range chunker.Chunks(knowledge.ChunkInput(doc)) {
 			if err == nil {
 				err = s.JSON(line(doc, &ch, o.Tokenizer))
 			}
@@ -100,7 +101,7 @@ func (c *chunkCmd) Run(ctx context.Context, s *session) (err error) {
 		}
 		return nil
 	}
-	chunks, err := chunk.Collect(chunker.Chunks(chunkInput(doc)))
+	chunks, err := chunk.Collect(chunker.Chunks(knowledge.ChunkInput(doc)))
 	if err != nil {
 		return err
 	}
@@ -171,21 +172,4 @@ func readDocument(ctx context.Context, path string) (*parse.Document, error) {
 		return nil, err
 	}
 	return parse.Parse(ctx, path, data, parse.Options{})
-}
-
-// chunkInput is a document as a base gives it to the chunker.
-func chunkInput(d *parse.Document) chunk.Document {
-	in := chunk.Document{Text: d.Text, Sections: make([]chunk.Section, 0, len(d.Sections))}
-	for _, s := range d.Sections {
-		in.Sections = append(in.Sections, chunk.Section{Start: s.Start, End: s.End, Level: s.Level, Title: s.Title})
-	}
-	for _, p := range d.Pages {
-		in.Pages = append(in.Pages, chunk.PageSpan{Start: p.Start, End: p.End, Number: p.Number})
-	}
-	for _, b := range d.Blocks {
-		if b.Kind == parse.Code || b.Kind == parse.Table || b.Kind == parse.Record {
-			in.Keep = append(in.Keep, chunk.Span{Start: b.Start, End: b.End})
-		}
-	}
-	return in
 }

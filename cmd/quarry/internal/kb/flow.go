@@ -73,23 +73,25 @@ func (c *flowImportCmd) Run(s *session) error {
 		return err
 	}
 	base := filepath.Base(c.File)
-	out := imported{Workflow: cmp.Or(c.ID, strings.TrimSuffix(base, filepath.Ext(base))), Warnings: []dsl.Warning{}}
+	id := cmp.Or(c.ID, strings.TrimSuffix(base, filepath.Ext(base)))
 	return s.withCatalog(c.Store, true, func(cat *catalog.Catalog) error {
 		if err := ensureAlone(cat, c.Workspace); err != nil {
 			return err
 		}
-		name, err := c.read(cat, data, &out)
-		if err != nil {
-			return fmt.Errorf("%s: %w", c.File, err)
-		}
-		w, err := cat.Workflow(out.Workflow)
+		w, err := cat.Workflow(id)
 		fresh := errors.Is(err, storage.ErrNotFound)
 		if err != nil && !fresh {
 			return err
 		}
-		w.ID, w.Name, w.Draft, w.Unresolved = out.Workflow, cmp.Or(c.Name, name, out.Workflow), data, dsl.Unresolved(out.Warnings)
 		if fresh {
-			w.Workspace = c.Workspace
+			w.ID, w.Workspace = id, c.Workspace
+		}
+		r, err := dsl.Inspect(cat, w.Workspace, data)
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.File, err)
+		}
+		w.Name, w.Draft, w.Unresolved = cmp.Or(c.Name, r.Name, id), data, dsl.Unresolved(r.Warnings)
+		if fresh {
 			w, err = cat.CreateWorkflow(c.Account, w)
 		} else {
 			w, err = cat.UpdateWorkflow(c.Account, w, w.DraftRevision)
@@ -97,37 +99,12 @@ func (c *flowImportCmd) Run(s *session) error {
 		if err != nil {
 			return err
 		}
-		out.DraftRevision = w.DraftRevision
+		out := imported{Workflow: id, DraftRevision: w.DraftRevision, Spaces: r.Spaces, Warnings: r.Warnings, Runnable: r.Refused == nil}
+		if r.Refused != nil {
+			out.Reason = reason(r.Refused.Error())
+		}
 		return c.print(s, &out)
 	})
-}
-
-// read checks a definition and returns its name.
-func (c *flowImportCmd) read(cat *catalog.Catalog, data []byte, out *imported) (name string, err error) {
-	d, notDSL := dsl.Parse(data)
-	w, err := dsl.Load(data)
-	switch {
-	case err == nil:
-		name, out.Spaces, out.Runnable = w.Name(), w.Spaces(), true
-	case notDSL != nil:
-		return "", err
-	default: // kept as it is; another engine may run it
-		out.Reason = reason(err.Error())
-	}
-	has := func(id string) bool {
-		sp, err := cat.Space(id)
-		return err == nil && sp.Workspace == c.Workspace
-	}
-	if notDSL == nil {
-		out.Spaces, out.Warnings = d.Spaces(), append(out.Warnings, d.Missing(has)...)
-		return d.Name(), nil
-	}
-	for _, id := range out.Spaces { // the JSON of package workflow
-		if !has(id) {
-			out.Warnings = append(out.Warnings, dsl.Warning{Space: id, Message: fmt.Sprintf("space %q is not in the workspace %s", id, c.Workspace)})
-		}
-	}
-	return name, nil
 }
 
 func (c *flowImportCmd) print(s *session, out *imported) error {
@@ -286,11 +263,11 @@ func (c *flowPublishCmd) Run(s *session) error {
 		if err != nil {
 			return err
 		}
-		spaces, err := spacesOf(w.Draft)
+		r, err := dsl.Inspect(cat, w.Workspace, w.Draft)
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.ID, err)
 		}
-		snap, err := cat.Publish(c.Account, c.ID, cmp.Or(c.Revision, w.DraftRevision), spaces)
+		snap, err := cat.Publish(c.Account, c.ID, cmp.Or(c.Revision, w.DraftRevision), r.Spaces)
 		if err != nil {
 			return err
 		}
@@ -300,19 +277,6 @@ func (c *flowPublishCmd) Run(s *session) error {
 		}
 		return s.Printf("%s: published, %s\n", snap.ID, console.Count(len(snap.Spaces), "space"))
 	})
-}
-
-// spacesOf are the spaces a definition names, also one that is not run here.
-func spacesOf(definition []byte) ([]string, error) {
-	w, err := dsl.Load(definition)
-	if err == nil {
-		return w.Spaces(), nil
-	}
-	d, perr := dsl.Parse(definition)
-	if perr != nil {
-		return nil, err
-	}
-	return d.Spaces(), nil
 }
 
 type flowRunCmd struct {

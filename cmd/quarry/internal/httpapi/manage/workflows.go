@@ -110,35 +110,15 @@ func Import(c *Call, in *Definition) (*Imported, error) {
 
 // read looks at a definition: of the Dify family, or of package workflow.
 func (c *Call) read(workspace string, data []byte) (*Imported, error) {
-	out := &Imported{Warnings: []dsl.Warning{}}
-	d, notDSL := dsl.Parse(data)
-	w, err := dsl.Load(data)
-	switch {
-	case err == nil:
-		out.name, out.Spaces, out.Runnable = w.Name(), list(w.Spaces()), true
-	case notDSL != nil:
+	r, err := dsl.Inspect(c.Spaces.Catalog, workspace, data)
+	if err != nil {
 		return nil, err
-	default: // kept as it is; another engine may run it
-		out.Reason = err.Error()
 	}
-	has := c.has(workspace)
-	if notDSL == nil {
-		out.name, out.Spaces, out.Warnings = d.Name(), list(d.Spaces()), append(out.Warnings, d.Missing(has)...)
-		return out, nil
-	}
-	for _, id := range out.Spaces {
-		if !has(id) {
-			out.Warnings = append(out.Warnings, dsl.Warning{Space: id, Message: fmt.Sprintf("space %q is not in the workspace %s", id, workspace)})
-		}
+	out := &Imported{Spaces: r.Spaces, Warnings: r.Warnings, Runnable: r.Refused == nil, name: r.Name}
+	if r.Refused != nil {
+		out.Reason = r.Refused.Error()
 	}
 	return out, nil
-}
-
-func (c *Call) has(workspace string) func(space string) bool {
-	return func(id string) bool {
-		sp, err := c.Spaces.Catalog.Space(id)
-		return err == nil && sp.Workspace == workspace
-	}
 }
 
 // Selection is the input of Select.
