@@ -146,7 +146,7 @@ func TestH01StreamsAreNotCut(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 		}
 	})
-	r := start(t, &Config{RequestTimeout: 100 * time.Millisecond, RestTimeout: 2 * time.Second, MinFlow: 10,
+	r := start(t, &Config{RequestTimeout: time.Second, RestTimeout: 2 * time.Second, MinFlow: 10,
 		Mounts: []httpapi.Route{{Method: "GET", Pattern: "/events", Access: httpapi.Read, Stream: true, Handler: stream}}})
 	r.notes()
 	// A long import that flows, and one answer at its end.
