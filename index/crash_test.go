@@ -207,7 +207,7 @@ func faults() []fault {
 	all := func(err error) func(storage.Op) error { return func(storage.Op) error { return err } }
 	short := func(err error) func(storage.Op) error {
 		return func(op storage.Op) error {
-			if op == storage.OpWrite {
+			if op == storage.OpWrite || op == storage.OpReserve {
 				return &storage.PartialWrite{Bytes: 7, Err: err}
 			}
 			return nil
@@ -264,7 +264,8 @@ type faultHit struct {
 	hit  bool
 	// tidying faults harm nobody and need not be told: what cannot be removed
 	// is swept by the next Open, where there are no links a backup copies, and
-	// a file that was read need not close. A full disk leaves a log unsealed.
+	// a file that was read need not close. A full disk leaves a log unsealed, and
+	// without zeros ahead.
 	tidying bool
 }
 
@@ -281,8 +282,10 @@ func faultAt(t *testing.T, f fault, seed uint64, k int) (hit faultHit, told, don
 		if ops++; ops != k {
 			return nil
 		}
+		within := func(function string) bool { return bytes.Contains(debug.Stack(), []byte(function)) }
+		full := errors.Is(f.err, syscall.ENOSPC)
 		hit = faultHit{op, name, true, op == storage.OpRemove || op == storage.OpLink || op == storage.OpClose ||
-			op == storage.OpList && bytes.Contains(debug.Stack(), []byte("RemoveBefore")) || op == storage.OpWrite && bytes.Contains(debug.Stack(), []byte("(*WAL).seal"))}
+			op == storage.OpList && within("RemoveBefore") || full && (op == storage.OpReserve || within("(*WAL).seal"))}
 		return err
 	})
 	err := c.run()
@@ -291,7 +294,7 @@ func faultAt(t *testing.T, f fault, seed uint64, k int) (hit faultHit, told, don
 	if n := c.fs.Handles(); n != 0 && !(hit.hit && hit.op == storage.OpClose) {
 		t.Fatalf("%s (%v): %d handles left open", what, err, n)
 	}
-	isSync := hit.op == storage.OpSync || hit.op == storage.OpSyncDir
+	isSync := hit.op == storage.OpStartSync || hit.op == storage.OpSync || hit.op == storage.OpSyncDir
 	if hit.hit && isSync && c.told != nil && !errors.Is(c.told, ErrReadOnly) && !strings.Contains(hit.name, "/backup") {
 		t.Errorf("%s: a failed fsync did not end writing: %v", what, c.told)
 	}

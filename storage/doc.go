@@ -24,7 +24,8 @@
 //     log before ends. Every frame tells how much of its log had been synced,
 //     and a seal does at the end of a log that was closed. So a torn tail and
 //     damage can be told apart (see Replay), but for what a killed writer
-//     logged last.
+//     logged last. The length of the file tells nothing: zeros may be laid
+//     ahead of the records.
 //   - A failed fsync is never retried: the kernel may have dropped the pages
 //     and report success the next time. Errors after which the state of the
 //     disk is unknown match ErrReadOnly; a full disk does not.
@@ -75,17 +76,33 @@
 //	S2 16 KiB      3.41  10          3.20  10          2.18  15
 //	S2 8 KiB       3.08   5          2.83   5          1.98   7
 //
-// With 16 writers of single documents SyncAlways reaches 0.58 of what SyncEvery
-// does (20,000 and 34,000 documents a second) on two idle cores with syncs of
-// 0.2 ms, in groups of 8: half of the writers prepare while the others wait
-// (BenchmarkSixteenWriters). A sync costs 70 µs of CPU, and most of the rest of
-// its time one of the two cores, until the scheduler takes it back from the call.
+// With 16 writers of single documents (BenchmarkSixteenWriters) SyncAlways
+// reaches 0.7 of what SyncEvery does. A sync costs 70 µs of CPU, and for most of
+// the rest of its time one of the two cores, until the scheduler takes it back
+// from the call; half of the writers prepare while the others wait. Medians of
+// runs in turns, at real-time priority on a machine full of other work:
+//
+//	                                    documents/s   of SyncEvery   CPU a document
+//	append and fsync                    17,000        0.45           71 µs
+//	over zeros laid ahead               22,700        0.62           66
+//	and a yield while the disk writes   26,600        0.70           60
+//	SyncEvery                           38,000                       47
+//
+// The zeros spare a sync the write of the file's new length: 110 instead of 180
+// µs. The yield lets the others run while the disk takes the bytes, so that the
+// sync, of which the flush of the disk's cache is left, holds its core for 60 µs
+// instead of 110. Goroutines that search without pause on every core would make
+// each yield wait for their time slices: a yield of a millisecond is followed by
+// 64 syncs without one, and 16 writers beside 4 such searches do as many
+// documents as before.
+//
 // Tried and left out: up to three syncs at once, each on a handle of its own,
 // twice as fast on a machine full of other work, and 0.6 times where the writers
-// keep both cores to themselves; a log of zeros written ahead, whose syncs write
-// no new length, 0.74, but then a reader beside the writer, and recovery, cannot
-// tell zeros that are yet to be written from a log that lost its end; a yield
-// before the sync, for larger groups, and kernel AIO, no faster.
+// keep both cores to themselves; kernel AIO, no faster; fdatasync, and a write
+// with RWF_DSYNC instead of write and sync, no faster; the yield without zeros,
+// where the file's length is what takes time, 0.53; a yield before the write
+// too, for groups of 7 instead of 6, 5 % less CPU and no faster; the wait for the
+// disk taken over by the next that comes to commit, groups of 4 and 0.5.
 //
 // Letting the one who syncs wait for the writers that the sync before has set
 // free, up to half of a sync's time, made larger groups (10 documents a sync

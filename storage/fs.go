@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 
 	mmap "github.com/edsrzf/mmap-go"
+
+	"github.com/quarrysearch/quarry/internal/writeback"
 )
 
 // FS is the seam between the engine and the file system. Names are paths in
@@ -62,9 +64,18 @@ type File interface {
 	io.Writer
 	io.ReaderAt
 	Size() (int64, error)
+	// StartSync starts to write to the disk what a Sync would, where the system
+	// can without waiting. Nothing is durable before a Sync, which then has less
+	// to wait for; an error means what one of Sync does.
+	StartSync() error
 	Sync() error
-	// Truncate cuts the file; the next Write goes to its new end. It does not
-	// extend a file.
+	// Reserve makes the file at least size bytes long, with zeros behind what
+	// was written. The next Write goes on where the last one ended, over the
+	// zeros, so that a Sync after it has no new length to make durable. Until a
+	// Sync the zeros and the length may be lost, as written bytes may.
+	Reserve(size int64) error
+	// Truncate cuts the file; the next Write goes to its new end, or over the
+	// zeros that are left of a Reserve. It does not extend a file.
 	Truncate(size int64) error
 	Close() error
 }
@@ -281,8 +292,20 @@ func (f *osFile) Size() (int64, error) {
 	return info.Size(), nil
 }
 
+func (f *osFile) StartSync() error { return wrapIO("start sync", f.name, writeback.Start(f.f)) }
+
 // Sync is fsync; F_FULLFSYNC on darwin, FlushFileBuffers on Windows.
 func (f *osFile) Sync() error { return wrapIO("sync", f.name, f.f.Sync()) }
+
+// Reserve writes the zeros. Blocks that were only allocated would be marked as
+// written by the Sync that is to be cheap.
+func (f *osFile) Reserve(size int64) error {
+	if size <= f.off {
+		return nil
+	}
+	_, err := f.f.WriteAt(make([]byte, size-f.off), f.off)
+	return wrapIO("reserve", f.name, err)
+}
 
 func (f *osFile) Truncate(size int64) error {
 	if err := f.f.Truncate(size); err != nil {

@@ -332,8 +332,19 @@ func TestFSModel(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"create": func(t *rapid.T) { m.create(name.Draw(t, "file")) },
 			"write":  func(t *rapid.T) { m.write(rapid.SliceOfN(rapid.Byte(), 0, 100).Draw(t, "bytes")) },
-			"cut":    func(t *rapid.T) { m.cut(rapid.IntRange(0, 120).Draw(t, "size")) },
-			"close":  func(t *rapid.T) { m.closeAll() },
+			"reserve": func(t *rapid.T) {
+				if size := rapid.Int64Range(0, 300).Draw(t, "size"); m.of != nil {
+					m.same("reserve", m.of.Reserve(size), m.mf.Reserve(size))
+				}
+			},
+			"sync": func(t *rapid.T) {
+				if m.of != nil {
+					m.same("start sync", m.of.StartSync(), m.mf.StartSync())
+					m.same("sync", m.of.Sync(), m.mf.Sync())
+				}
+			},
+			"cut":   func(t *rapid.T) { m.cut(rapid.IntRange(0, 120).Draw(t, "size")) },
+			"close": func(t *rapid.T) { m.closeAll() },
 			"remove": func(t *rapid.T) {
 				n := name.Draw(t, "file")
 				m.closeOpen()

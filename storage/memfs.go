@@ -28,12 +28,29 @@ type MemFS struct {
 var _ FS = (*MemFS)(nil)
 
 // memNode is a file's content. Bytes below len are never changed in place, so
-// that synced, mappings and clones share them.
+// that synced, mappings and clones share them. Zeros that were reserved follow
+// data up to length, if that is more, and synced up to syncedLength.
 type memNode struct {
 	data   []byte
 	synced []byte
+
+	length, syncedLength int
 	// changes counts writes and cuts, durable those that synced has.
 	changes, durable int
+}
+
+func (n *memNode) size() int64 { return int64(max(len(n.data), n.length)) }
+
+// content returns the bytes of the file, which must not be changed.
+func (n *memNode) content() []byte { return padded(n.data, n.length) }
+
+// padded returns b with zeros up to length.
+func padded(b []byte, length int) []byte {
+	b = slices.Clip(b)
+	if len(b) < length {
+		b = append(b, make([]byte, length-len(b))...)
+	}
+	return b
 }
 
 type memDir struct {
@@ -336,7 +353,7 @@ func (fs *MemFS) Stat(name string) (int64, error) {
 	if err != nil {
 		return 0, wrapIO("stat", name, err)
 	}
-	return int64(len(n.data)), nil
+	return n.size(), nil
 }
 
 // Map returns the bytes of a file as they are now.
@@ -349,7 +366,7 @@ func (fs *MemFS) Map(name string) (Mapping, error) {
 	if err != nil {
 		return nil, wrapIO("map", name, err)
 	}
-	b := slices.Clip(n.data)
+	b := n.content()
 	if len(b) > 0 && uintptrOf(b)%SectionAlign != 0 {
 		b = alignedCopy(b) // a map starts at a page
 	}
@@ -385,32 +402,6 @@ func (fs *MemFS) Lock(name string, exclusive bool) (io.Closer, error) {
 	return &memLock{fs: fs, p: p, name: name}, nil
 }
 
-// ReadFile returns a copy of a file's bytes, without the hook.
-func (fs *MemFS) ReadFile(name string) ([]byte, error) {
-	fs.mu.Lock()
-	defer fs.mu.Unlock()
-	n, err := fs.node(name)
-	if err != nil {
-		return nil, wrapIO("read", name, err)
-	}
-	return slices.Clone(n.data), nil
-}
-
-// WriteFile makes a file hold a copy of data, durably and without the hook:
-// tests damage files with it.
-func (fs *MemFS) WriteFile(name string, data []byte) error {
-	fs.mu.Lock()
-	defer fs.mu.Unlock()
-	d, base, err := fs.dirOf(memPath(name))
-	if err != nil {
-		return wrapIO("write", name, err)
-	}
-	b := slices.Clone(data)
-	n := &memNode{data: b, synced: slices.Clip(b)}
-	d.names[base], d.synced[base] = n, n
-	return nil
-}
-
 type memFile struct {
 	fs       *MemFS
 	n        *memNode
@@ -426,7 +417,7 @@ func (f *memFile) use(op Op) error {
 		f.fs.mu.Unlock()
 		err = iofs.ErrClosed
 	}
-	if err == nil && !f.writable && (op == OpWrite || op == OpTruncate) {
+	if err == nil && !f.writable && (op == OpWrite || op == OpReserve || op == OpTruncate) {
 		f.fs.mu.Unlock()
 		err = iofs.ErrPermission
 	}
@@ -453,16 +444,17 @@ func (f *memFile) ReadAt(p []byte, off int64) (int, error) {
 	if err := f.use(OpReadAt); err != nil {
 		return 0, wrapIO("read", f.name, err)
 	}
-	data := f.n.data
+	data, size := f.n.data, f.n.size()
 	f.fs.mu.Unlock()
 	if off < 0 {
 		return 0, wrapIO("read", f.name, Invalidf("offset %d", off))
 	}
-	n := copy(p, data[min(off, int64(len(data))):])
-	if n < len(p) {
-		return n, io.EOF
+	p, want := p[:min(int64(len(p)), max(size-off, 0))], len(p)
+	clear(p[copy(p, data[min(off, int64(len(data))):]):])
+	if len(p) < want {
+		return len(p), io.EOF
 	}
-	return n, nil
+	return len(p), nil
 }
 
 func (f *memFile) Size() (int64, error) {
@@ -470,23 +462,47 @@ func (f *memFile) Size() (int64, error) {
 		return 0, wrapIO("stat", f.name, err)
 	}
 	defer f.fs.mu.Unlock()
-	return int64(len(f.n.data)), nil
+	return f.n.size(), nil
+}
+
+func (f *memFile) StartSync() error {
+	err := f.use(OpStartSync)
+	if err == nil {
+		f.fs.mu.Unlock()
+	}
+	return wrapIO("start sync", f.name, err)
 }
 
 // Sync makes what is there when it is called durable, not what is written
 // while it runs.
 func (f *memFile) Sync() error {
 	f.fs.mu.Lock()
-	data, changes := slices.Clip(f.n.data), f.n.changes
+	data, length, changes := slices.Clip(f.n.data), f.n.length, f.n.changes
 	f.fs.mu.Unlock()
 	if err := f.use(OpSync); err != nil {
 		return wrapIO("sync", f.name, err)
 	}
 	defer f.fs.mu.Unlock()
 	if changes >= f.n.durable {
-		f.n.synced, f.n.durable = data, changes
+		f.n.synced, f.n.syncedLength, f.n.durable = data, length, changes
 	}
 	return nil
+}
+
+func (f *memFile) Reserve(size int64) error {
+	err := f.use(OpReserve)
+	if err != nil {
+		var part *PartialWrite
+		if !errors.As(err, &part) {
+			return wrapIO("reserve", f.name, err)
+		}
+		f.fs.mu.Lock()
+		size = min(size, int64(len(f.n.data)+max(part.Bytes, 0)))
+	}
+	f.n.length = max(f.n.length, int(size))
+	f.n.changes++
+	f.fs.mu.Unlock()
+	return wrapIO("reserve", f.name, err)
 }
 
 func (f *memFile) Truncate(size int64) error {
@@ -494,11 +510,12 @@ func (f *memFile) Truncate(size int64) error {
 		return wrapIO("truncate", f.name, err)
 	}
 	defer f.fs.mu.Unlock()
-	if size < 0 || size > int64(len(f.n.data)) {
-		return wrapIO("truncate", f.name, Invalidf("size %d of %d", size, len(f.n.data)))
+	if size < 0 || size > f.n.size() {
+		return wrapIO("truncate", f.name, Invalidf("size %d of %d", size, f.n.size()))
 	}
 	f.n.changes++
-	f.n.data = slices.Clip(f.n.data[:size]) // what comes next must not change shared bytes
+	f.n.length = int(size)
+	f.n.data = slices.Clip(f.n.data[:min(int(size), len(f.n.data))]) // what comes next must not change shared bytes
 	return nil
 }
 

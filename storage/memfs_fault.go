@@ -15,6 +15,8 @@ type Op uint8
 const (
 	OpCreate Op = iota
 	OpWrite
+	OpReserve
+	OpStartSync
 	OpSync
 	OpTruncate
 	OpRemove
@@ -37,7 +39,7 @@ const (
 func (op Op) IsWrite() bool { return op <= OpMkdirAll }
 
 func (op Op) String() string {
-	names := [...]string{"create", "write", "sync", "truncate", "remove", "rename", "link", "sync directory", "mkdir",
+	names := [...]string{"create", "write", "reserve", "start sync", "sync", "truncate", "remove", "rename", "link", "sync directory", "mkdir",
 		"open", "read", "size", "close", "list", "stat", "map", "lock"}
 	if int(op) < len(names) {
 		return names[op]
@@ -45,8 +47,8 @@ func (op Op) String() string {
 	return "op?"
 }
 
-// A PartialWrite is an error a hook may return for OpWrite: the first Bytes
-// bytes are written, then the write fails with Err.
+// A PartialWrite is an error a hook may return for OpWrite and OpReserve: the
+// first Bytes bytes are written, then the write fails with Err.
 type PartialWrite struct {
 	Bytes int
 	Err   error
@@ -55,23 +57,50 @@ type PartialWrite struct {
 func (e *PartialWrite) Error() string { return e.Err.Error() }
 func (e *PartialWrite) Unwrap() error { return e.Err }
 
+// ReadFile returns a copy of a file's bytes, without the hook.
+func (fs *MemFS) ReadFile(name string) ([]byte, error) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	n, err := fs.node(name)
+	if err != nil {
+		return nil, wrapIO("read", name, err)
+	}
+	return slices.Clone(n.content()), nil
+}
+
+// WriteFile makes a file hold a copy of data, durably and without the hook:
+// tests damage files with it.
+func (fs *MemFS) WriteFile(name string, data []byte) error {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	d, base, err := fs.dirOf(memPath(name))
+	if err != nil {
+		return wrapIO("write", name, err)
+	}
+	b := slices.Clone(data)
+	n := &memNode{data: b, synced: slices.Clip(b)}
+	d.names[base], d.synced[base] = n, n
+	return nil
+}
+
 // Clone returns a file system with all that was written, synced or not: what
 // a killed process leaves. It has no locks and no hook.
 func (fs *MemFS) Clone() *MemFS {
 	return fs.clone(func(d *memDir) map[string]*memNode { return d.names },
-		func(n *memNode) []byte { return n.data })
+		(*memNode).content)
 }
 
 // CrashClone returns what a power loss at this moment would leave: all that
 // was synced, and a part of the rest that rng chooses, of bytes and of names.
 // Unsynced bytes survive as a prefix or as single 512-byte sectors with zeros
-// between, unsynced changes of names as a prefix or as any subset, renames
-// being whole. A nil rng keeps nothing that was not synced. The clone has no
-// locks and no hook, and everything in it is durable.
+// between, and reserved zeros up to any length; unsynced changes of names as a
+// prefix or as any subset, renames being whole. A nil rng keeps nothing that
+// was not synced. The clone has no locks and no hook, and everything in it is
+// durable.
 func (fs *MemFS) CrashClone(rng *rand.Rand) *MemFS {
 	if rng == nil {
 		return fs.clone(func(d *memDir) map[string]*memNode { return d.synced },
-			func(n *memNode) []byte { return n.synced })
+			func(n *memNode) []byte { return padded(n.synced, n.syncedLength) })
 	}
 	return fs.clone(func(d *memDir) map[string]*memNode { return crashNames(d, rng) },
 		func(n *memNode) []byte { return crashBytes(n, rng) })
@@ -111,6 +140,17 @@ func crashNames(d *memDir, rng *rand.Rand) map[string]*memNode {
 }
 
 func crashBytes(n *memNode, rng *rand.Rand) []byte {
+	length := n.syncedLength
+	if n.length != length { // of a reserved part that was not synced, or cut
+		from, to := min(length, n.length), max(length, n.length)
+		length = [...]int{length, n.length, from + rng.IntN(to-from+1)}[rng.IntN(3)]
+	}
+	return padded(crashWritten(n, rng), length)
+}
+
+// crashWritten is what is left of the bytes that were written; where they lie
+// over reserved zeros, the zeros come back with their loss.
+func crashWritten(n *memNode, rng *rand.Rand) []byte {
 	base, cur := n.synced, n.data
 	if !bytes.HasPrefix(cur, base) { // cut since the sync; the cut may be lost
 		if rng.IntN(2) == 0 {

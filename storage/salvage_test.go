@@ -124,9 +124,12 @@ func TestSalvageLongLogs(t *testing.T) {
 		for at := 100; at < len(data); at += 5 * walBlock / 4 {
 			b := bytes.Clone(data)
 			clear(b[at:min(at+2000, len(b))])
+			if bytes.Equal(b, data) {
+				continue // zeros laid ahead
+			}
 			must(t, fs.WriteFile(name, b))
 			got, lost := salvageLogs(t, fs)
-			if len(lost) == 0 || len(got) < len(records)-4 || len(got) == len(records) && !bytes.Equal(b, data) {
+			if len(lost) == 0 || len(got) < len(records)-4 || len(got) == len(records) {
 				t.Errorf("log %d, bytes at %d cleared: %d of %d records, lost %v", n, at, len(got), len(records), lost)
 			}
 			for _, g := range got {

@@ -7,6 +7,7 @@ import (
 	"io"
 	iofs "io/fs"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -27,6 +28,8 @@ const (
 	walHeaderSize  = 48       // of a file
 	walFrameHeader = 24       // of a frame
 	walBuffer      = 1 << 20  // appended bytes kept before Append itself writes
+	walSmall       = 16 << 10 // size of a write that zeros are laid ahead of
+	walAhead       = 128 << 10
 
 	// MaxRecord is the size limit of a WAL record in bytes.
 	MaxRecord = 1 << 30
@@ -94,8 +97,11 @@ type WAL struct {
 	off     int64  // end of the log, buffered bytes included
 	written int64  // end of what the file has
 	synced  int64  // end of what is durable
+	ahead   int64  // end of the zeros laid behind written, if beyond it
 	buf     []byte // bytes [written, off), unless a flush has taken them
 	spare   []byte // the other buffer
+	records int    // appended since the last flush
+	plain   int    // syncs to go before one may yield again
 	epoch   int
 	drops   []walDrop
 
@@ -215,12 +221,10 @@ func (w *WAL) Append(record []byte) (Position, error) {
 	for typ, rest := frameFirst, record; ; typ = frameMiddle {
 		left := w.skipToFrame()
 		n := min(len(rest), left-walFrameHeader)
-		if n == len(rest) {
-			if typ == frameFirst {
-				typ = frameFull
-			} else {
-				typ = frameLast
-			}
+		if n == len(rest) && typ == frameFirst {
+			typ = frameFull
+		} else if n == len(rest) {
+			typ = frameLast
 		}
 		w.appendFrame(byte(typ), rest[:n])
 		rest = rest[n:]
@@ -231,6 +235,7 @@ func (w *WAL) Append(record []byte) (Position, error) {
 			}
 		}
 		if typ == frameFull || typ == frameLast {
+			w.records++
 			return Position{Log: w.number, Offset: w.off, epoch: w.epoch}, nil
 		}
 	}
@@ -282,7 +287,7 @@ func (w *WAL) failWrite(err error, cut int64) error {
 	if terr := w.file.Truncate(cut); terr != nil {
 		return w.poison(errors.Join(err, terr))
 	}
-	w.off, w.written, w.buf = cut, cut, w.buf[:0]
+	w.off, w.written, w.ahead, w.buf = cut, cut, 0, w.buf[:0]
 	for n := len(w.drops); n > 0 && w.drops[n-1].log == w.number && w.drops[n-1].offset >= cut; n-- {
 		w.drops = w.drops[:n-1] // the new one covers it
 	}
@@ -339,8 +344,7 @@ func (w *WAL) Commit(p Position) error {
 	}
 }
 
-// Sync makes every record appended before the call durable, whatever the
-// policy.
+// Sync makes every record appended before the call durable, under any policy.
 func (w *WAL) Sync() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -363,17 +367,26 @@ func (w *WAL) Sync() error {
 }
 
 // flush writes the buffer, and syncs the file if asked to, with mu released:
-// records appended meanwhile wait in the other buffer for the next flush,
-// which is what makes a group. The caller holds mu and has seen flushing
-// false and err nil. Outcomes are left in the fields.
+// records appended meanwhile wait in the other buffer for the next flush, which
+// makes a group. The caller holds mu and has seen flushing false and err nil.
 func (w *WAL) flush(sync bool) {
 	w.flushing = true
-	buf, end, file := w.buf, w.off, w.file
-	w.buf, w.spare = w.spare[:0], nil
+	buf, end, file, records := w.buf, w.off, w.file, w.records
+	w.buf, w.spare, w.records = w.spare[:0], nil, 0
+	ahead := w.ahead
+	reserve := w.policy == SyncAlways && end > ahead && len(buf) <= walSmall
 	w.mu.Unlock()
-	err := writeAll(file, buf)
-	var serr error
-	if err == nil && sync {
+	var err, serr error
+	if reserve {
+		ahead, err = layAhead(file, end)
+	}
+	if err == nil {
+		err = writeAll(file, buf)
+	}
+	if err == nil && sync && records > 1 {
+		serr = w.yield(file)
+	}
+	if err == nil && serr == nil && sync {
 		serr = file.Sync()
 	}
 	w.mu.Lock()
@@ -387,12 +400,43 @@ func (w *WAL) flush(sync bool) {
 	case serr != nil:
 		_ = w.poison(serr)
 	default:
-		w.written = end
+		w.written, w.ahead = end, ahead
 		if sync {
 			w.synced = end
 		}
 	}
 	w.idle.Broadcast()
+}
+
+// yield lets the writers of the next group run while the disk writes this one:
+// a goroutine in the sync keeps its processor from them. Where it takes long to
+// get one back, others than writers use them all, and the next syncs do without.
+func (w *WAL) yield(f File) error {
+	if w.plain > 0 {
+		w.plain--
+		return nil
+	}
+	if err := f.StartSync(); err != nil {
+		return err
+	}
+	start := time.Now()
+	if runtime.Gosched(); time.Since(start) > time.Millisecond {
+		w.plain = 64
+	}
+	return nil
+}
+
+// layAhead lays zeros behind what is about to be written, up to end, and returns
+// where they end: as many as the log has bytes, up to walAhead, and to the end
+// of a block. The syncs of what is written over them have no new length of the
+// file to write, which costs as much as the bytes. Without space there are none.
+func layAhead(f File, end int64) (int64, error) {
+	ahead := end + min(end, walAhead)
+	ahead += -ahead & (walBlock - 1)
+	if err := f.Reserve(ahead); !IsDiskFull(err) {
+		return ahead, err
+	}
+	return ahead, nil
 }
 
 func (w *WAL) wakeSyncer() {
@@ -404,8 +448,7 @@ func (w *WAL) wakeSyncer() {
 	}
 }
 
-// syncLoop serves SyncEvery. An error poisons the log, so that the next call
-// returns it.
+// syncLoop serves SyncEvery. An error poisons the log: the next call returns it.
 func (w *WAL) syncLoop() {
 	for {
 		select {
@@ -440,7 +483,7 @@ func (w *WAL) Rotate() (uint64, error) {
 	}
 	old := w.file
 	w.file, w.number = f, w.number+1
-	w.off, w.written, w.synced = walHeaderSize, walHeaderSize, walHeaderSize
+	w.off, w.written, w.synced, w.ahead = walHeaderSize, walHeaderSize, walHeaderSize, 0
 	if err := old.Close(); err != nil {
 		return 0, w.poison(err)
 	}
@@ -509,17 +552,22 @@ func (w *WAL) Err() error {
 	return w.err
 }
 
-// seal ends the log. On a full disk it goes without, which loses nothing.
+// seal ends the log and cuts off the zeros behind it. On a full disk it goes
+// without, which loses nothing.
 func (w *WAL) seal() error {
 	if w.off == walHeaderSize {
 		return nil
 	}
 	w.skipToFrame()
 	w.appendFrame(frameSeal, nil)
-	if err := w.writeLocked(w.written); !IsDiskFull(err) {
-		return err
+	err := w.writeLocked(w.written)
+	if err == nil && w.ahead > w.written {
+		err = w.file.Truncate(w.written)
 	}
-	return nil
+	if IsDiskFull(err) {
+		return nil
+	}
+	return err
 }
 
 // Close syncs what was appended, whatever the policy, seals and closes the log.

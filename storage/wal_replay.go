@@ -18,9 +18,9 @@ type ReplayReport struct {
 	Records     int    // records given to fn
 	Bytes       int64  // their size
 
-	// Torn is set when the last log ends in bytes that are no whole record:
-	// the writer stopped within a write. TornFile holds TornBytes of them
-	// from TornOffset on. They had not been synced.
+	// Torn is set when the last log ends in bytes that are no whole record, nor
+	// zeros laid ahead: the writer stopped within a write. TornFile holds
+	// TornBytes of them from TornOffset on. They had not been synced.
 	Torn       bool
 	TornFile   string
 	TornOffset int64
@@ -40,6 +40,10 @@ type ReplayReport struct {
 // follow, unless an unwritten sector lies between, which is how a power loss
 // leaves pages it wrote out of order. fn may have seen records from before the
 // damage; an error of fn ends the replay and is returned as it is.
+//
+// Beside a writer Replay finds the records of some moment of the call: what
+// looks like damage because bytes were read before the writer put them there,
+// and later ones after, is read again.
 func Replay(fs FS, dir string, from uint64, fn func(record []byte) error) (ReplayReport, error) {
 	var report ReplayReport
 	logs, err := listLogs(fs, dir, from)
@@ -127,19 +131,24 @@ func SalvageLogs(fs FS, dir string, from uint64, fn func(record []byte) error, l
 		}
 	}
 	for i, r := range readers {
-		limit := r.size
+		end := int64(-1)
 		if i+1 < len(readers) && readers[i+1].prev == r.number && readers[i+1].prevEnd >= walHeaderSize {
-			limit = min(limit, readers[i+1].prevEnd) // beyond it are the leavings of a crash
+			end = readers[i+1].prevEnd
 		}
-		if err := r.salvage(limit, fn, lost); err != nil {
+		if err := r.salvage(end, fn, lost); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// salvage gives the whole records below limit to fn.
-func (r *walReader) salvage(limit int64, fn func([]byte) error, lost func(string, int64, int64)) error {
+// salvage gives the whole records to fn. end is as for replay: beyond it are
+// the leavings of a crash.
+func (r *walReader) salvage(end int64, fn func([]byte) error, lost func(string, int64, int64)) error {
+	limit := r.size
+	if end >= 0 {
+		limit = min(limit, end)
+	}
 	var record []byte
 	open := false
 	good := int64(walHeaderSize) // everything before it was given out or told lost
@@ -168,10 +177,10 @@ func (r *walReader) salvage(limit int64, fn func([]byte) error, lost func(string
 			off, open = off-off%walBlock+walBlock, false
 			continue
 		}
-		end := off + int64(walFrameHeader+len(fr.payload))
+		next := off + int64(walFrameHeader+len(fr.payload))
 		if fr.typ == frameSeal {
-			if off = end; !open && good+walFrameHeader == end {
-				good = end
+			if off = next; !open && good+walFrameHeader == next {
+				good = next
 			}
 			open = false
 			continue
@@ -181,18 +190,20 @@ func (r *walReader) salvage(limit int64, fn func([]byte) error, lost func(string
 			tell(off)
 			good, open, record = off, true, record[:0]
 		case !open:
-			off = end // the rest of a record whose start is lost
+			off = next // the rest of a record whose start is lost
 			continue
 		}
 		record = append(record, fr.payload...)
-		if off = end; fr.typ == frameFull || fr.typ == frameLast {
+		if off = next; fr.typ == frameFull || fr.typ == frameLast {
 			good, open = off, false
 			if err := fn(record); err != nil {
 				return err
 			}
 		}
 	}
-	tell(limit)
+	if clean, err := r.laidAhead(good); end >= 0 || !clean || err != nil {
+		tell(limit)
+	}
 	return nil
 }
 
@@ -305,7 +316,10 @@ func (r *walReader) load(off int64) error {
 	}
 	r.block = r.block[:n]
 	r.blockOff = -1
-	if err := readFull(r.f, r.path, r.block, start); err != nil {
+	clear(r.block)
+	// A file that is shorter by now was cut by a writer beside us: what it cut
+	// off, zeros laid ahead or a write that failed, counts for nothing.
+	if err := readFull(r.f, r.path, r.block, start); err != nil && !errors.Is(err, ErrCorrupt) {
 		return err
 	}
 	r.blockOff = start
@@ -364,6 +378,7 @@ func (r *walReader) replay(end int64, fn func([]byte) error, report *ReplayRepor
 	good := int64(walHeaderSize)
 	synced := int64(0)
 	off := good
+	report.End = good
 	for off < limit {
 		if left := walBlock - off%walBlock; left <= walFrameHeader {
 			off += left
@@ -373,8 +388,15 @@ func (r *walReader) replay(end int64, fn func([]byte) error, report *ReplayRepor
 		if err != nil {
 			return err
 		}
-		if !ok {
+		if !ok && end >= 0 {
 			break
+		}
+		if !ok {
+			err := r.judgeTail(good, off, synced, report)
+			if errors.Is(err, ErrCorrupt) && r.written(off) {
+				continue // by a writer beside us, after we read zeros there
+			}
+			return err
 		}
 		synced = max(synced, fr.synced)
 		if fr.typ == frameSeal && !open && len(fr.payload) == 0 {
@@ -391,24 +413,50 @@ func (r *walReader) replay(end int64, fn func([]byte) error, report *ReplayRepor
 		if open = fr.typ == frameFirst || fr.typ == frameMiddle; open {
 			continue
 		}
-		good = off
+		good, report.End = off, off
 		report.Records++
 		report.Bytes += int64(len(record))
 		if err := fn(record); err != nil {
 			return err
 		}
 	}
-	report.End = good
 	if end >= 0 {
 		if good != end {
 			return Corruptf(r.path, off, "bad frame: log %d has records up to %d", r.number+1, end)
 		}
 		return nil
 	}
-	if sealed && off == r.size {
-		return nil
+	if sealed {
+		if clean, err := r.laidAhead(off); clean || err != nil {
+			return err
+		}
 	}
 	return r.judgeTail(good, off, synced, report)
+}
+
+// written reports whether a good frame stands at off by now.
+func (r *walReader) written(off int64) bool {
+	r.blockOff = -1
+	_, ok, err := r.frameAt(off)
+	return ok && err == nil
+}
+
+// laidAhead reports whether nothing follows from from on but zeros that a
+// writer has laid ahead: those end with a block.
+func (r *walReader) laidAhead(from int64) (bool, error) {
+	if from < r.size && r.size%walBlock != 0 {
+		return false, nil
+	}
+	for from < r.size {
+		if err := r.load(from); err != nil {
+			return false, err
+		}
+		if firstNonZero(r.block[from-r.blockOff:]) >= 0 {
+			return false, nil
+		}
+		from = r.blockOff + walBlock
+	}
+	return true, nil
 }
 
 // judgeTail tells a torn tail from damage in the last log, whose whole
@@ -440,10 +488,11 @@ func (r *walReader) judgeTail(good, bad, synced int64, report *ReplayReport) err
 			return Corruptf(r.path, bad, "bad frame: a good one follows at %d", next)
 		}
 	}
-	if good < r.size {
+	clean, err := r.laidAhead(good)
+	if !clean && err == nil {
 		report.Torn, report.TornFile, report.TornOffset, report.TornBytes = true, r.path, good, r.size-good
 	}
-	return nil
+	return err
 }
 
 // scanBudget bounds the bytes hashed while looking for a frame at every byte

@@ -393,7 +393,7 @@ func TestWALDiskFull(t *testing.T) {
 // A failed fsync, or a failed write, ends all writing: no call succeeds later,
 // although the disk works again.
 func TestWALPoison(t *testing.T) {
-	for _, bad := range []Op{OpSync, OpWrite} {
+	for _, bad := range []Op{OpSync, OpStartSync, OpWrite} {
 		fs := NewMemFS()
 		w, _ := openWAL(t, fs, "/", SyncAlways)
 		put(t, w, []byte("good"))
@@ -404,7 +404,9 @@ func TestWALPoison(t *testing.T) {
 			}
 			return nil
 		})
-		p, err := w.Append([]byte("unknown"))
+		_, err := w.Append([]byte("unknown"))
+		must(t, err)
+		p, err := w.Append([]byte("unknown too"))
 		must(t, err)
 		check := func(err error) {
 			t.Helper()
