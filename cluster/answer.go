@@ -82,7 +82,7 @@ func (s *search) hydrate(r *ranked) (index.Hit, error) {
 	if len(s.q.Fields)+len(s.q.Highlight) == 0 {
 		return h, nil
 	}
-	text, meta, err := decodeStored(s.l, r.stored)
+	text, meta, err := decodeStored(s.l, r.Stored)
 	if err != nil {
 		return h, fmt.Errorf("document %q: %w", r.id, err)
 	}
@@ -108,13 +108,15 @@ func (s *search) highlight(h *index.Hit, text map[string]string) {
 	if s.text == nil || s.text.query == nil {
 		return
 	}
+	scratch := analysisScratch.Get().(*analysis.Scratch)
+	defer analysisScratch.Put(scratch)
 	for _, name := range s.q.Highlight {
 		is := s.text.query.Matcher(name)
 		if is == nil {
 			continue
 		}
 		t := text[name]
-		for _, p := range highlight.Passages(s.l.text[name].analyzer, new(analysis.Scratch), t, is, highlight.Options{}) {
+		for _, p := range highlight.Passages(s.l.text[name].analyzer, scratch, t, is, highlight.Options{}) {
 			out := index.Passage{Text: t[p.Start:p.End], Start: p.Start, End: p.End, Marks: make([]index.Span, len(p.Marks))}
 			for i, m := range p.Marks {
 				out.Marks[i] = index.Span{Start: m.Start - p.Start, End: m.End - p.Start}

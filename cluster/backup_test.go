@@ -23,7 +23,7 @@ import (
 // with the requests that SCALE.md shows.
 func TestBackup(t *testing.T) {
 	endpoint := startS3(t, "quarry")
-	tc := startCluster(t, testcluster.Options{Nodes: 3, Env: []string{"ENABLE_MODULES=backup-s3", "BACKUP_S3_BUCKET=quarry", "BACKUP_S3_ENDPOINT=" + strings.TrimPrefix(endpoint, "http://"),
+	tc := testcluster.ForTest(t, testcluster.Options{Nodes: 3, Env: []string{"ENABLE_MODULES=backup-s3", "BACKUP_S3_BUCKET=quarry", "BACKUP_S3_ENDPOINT=" + strings.TrimPrefix(endpoint, "http://"),
 		"BACKUP_S3_USE_SSL=false", "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_REGION=us-east-1"}})
 	o := Options{URLs: tc.URLs(), Key: tc.Key(), Collection: "Stones", Schema: faultSchema(), Attempt: time.Minute}
 	c, err := Open(t.Context(), o)

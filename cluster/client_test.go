@@ -114,22 +114,26 @@ func TestDeadlines(t *testing.T) {
 	release := make(chan struct{})
 	a := newFake(t, func(http.ResponseWriter, *http.Request) { <-release })
 	t.Cleanup(func() { close(release) })
-	c := connect(t, Options{Attempt: 30 * time.Millisecond, Timeout: 150 * time.Millisecond}, a)
-	calls := map[string]func(ctx context.Context) error{
-		"count":  func(ctx context.Context) error { _, err := c.Count(ctx, filter.Filter{}); return err },
-		"get":    func(ctx context.Context) error { _, err := c.Get(ctx, "x"); return err },
-		"exists": func(ctx context.Context) error { _, err := c.Exists(ctx, "x"); return err },
-		"search": func(ctx context.Context) error {
+	hasty, patient := connect(t, Options{Attempt: 60 * time.Millisecond, Timeout: 400 * time.Millisecond}, a), connect(t, Options{}, a)
+	calls := map[string]func(ctx context.Context, c *Collection) error{
+		"count":  func(ctx context.Context, c *Collection) error { _, err := c.Count(ctx, filter.Filter{}); return err },
+		"get":    func(ctx context.Context, c *Collection) error { _, err := c.Get(ctx, "x"); return err },
+		"exists": func(ctx context.Context, c *Collection) error { _, err := c.Exists(ctx, "x"); return err },
+		"search": func(ctx context.Context, c *Collection) error {
 			_, err := c.Search(ctx, index.Query{Text: &index.TextQuery{Text: "a"}, K: 1})
 			return err
 		},
-		"apply": func(ctx context.Context) error {
+		"apply": func(ctx context.Context, c *Collection) error {
 			b := index.NewBatch()
 			b.Put(index.Document{ID: "x"})
 			return c.Apply(ctx, b)
 		},
-		"delete": func(ctx context.Context) error { b := index.NewBatch(); b.Delete("x"); return c.Apply(ctx, b) },
-		"list": func(ctx context.Context) error {
+		"delete": func(ctx context.Context, c *Collection) error {
+			b := index.NewBatch()
+			b.Delete("x")
+			return c.Apply(ctx, b)
+		},
+		"list": func(ctx context.Context, c *Collection) error {
 			for _, err := range c.Documents(ctx, "") {
 				return err
 			}
@@ -138,12 +142,12 @@ func TestDeadlines(t *testing.T) {
 	}
 	for name, call := range calls {
 		t.Run(name, func(t *testing.T) {
-			if err := call(t.Context()); !errors.Is(err, collection.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+			if err := call(t.Context(), hasty); !errors.Is(err, collection.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("without a deadline: %v", err)
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			time.AfterFunc(20*time.Millisecond, cancel)
-			if err := call(ctx); !errors.Is(err, context.Canceled) || errors.Is(err, collection.ErrUnavailable) {
+			if err := call(ctx, patient); !errors.Is(err, context.Canceled) || errors.Is(err, collection.ErrUnavailable) {
 				t.Errorf("cancelled: %v", err)
 			}
 		})
@@ -312,6 +316,47 @@ func TestOptionErrors(t *testing.T) {
 	} {
 		if _, err := Open(t.Context(), o); !errors.Is(err, storage.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestTiesMeetTheEndOfAPage asks a node that gives equal distances in one order and
+// in the other in turns: pages are one list all the same, in order of id.
+func TestTiesMeetTheEndOfAPage(t *testing.T) {
+	const docs, alike = 60, 20
+	turn := 0
+	a := newFake(t, func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		_, after, _ := strings.Cut(string(body), "(limit:")
+		limit := 0
+		if _, serr := fmt.Sscanf(after, "%d", &limit); err != nil || serr != nil {
+			t.Error(err, serr)
+		}
+		turn++
+		var hits []string
+		for i := range min(limit, docs) {
+			if turn%2 == 1 {
+				i = i/alike*alike + alike - 1 - i%alike
+			}
+			hits = append(hits, fmt.Sprintf(`{"docid":%q,"_additional":{"distance":0.%d}}`, idKey(fmt.Sprintf("d%02d", i)), i/alike+1))
+		}
+		io.WriteString(w, `{"data":{"Get":{"r":[`+strings.Join(hits, ",")+`]}}}`)
+	})
+	c := connect(t, Options{}, a)
+	q := index.Query{Vector: &index.VectorQuery{Vector: []float32{0.6, 0.8}}, K: 7}
+	for i := 0; i == 0 || q.After != ""; {
+		res, err := c.Search(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, h := range res.Hits {
+			if want := fmt.Sprintf("d%02d", i); h.ID != want {
+				t.Fatalf("hit %d is %s", i, h.ID)
+			}
+			i++
+		}
+		if q.After = res.Next; q.After == "" && i != docs {
+			t.Errorf("%d hits on all pages, want %d", i, docs)
 		}
 	}
 }

@@ -1,7 +1,9 @@
 package cluster
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"reflect"
 	"strings"
@@ -18,7 +20,7 @@ import (
 func FuzzDecode(f *testing.F) {
 	for _, s := range []string{fakeClass, counted7, `{"classes": [` + fakeClass + `]}`, `[{"id": "x", "result": {"status": "FAILED", "errors": {"error": [{"message": "m"}]}}}]`,
 		`{"results": {"failed": 1, "limit": 2, "matches": 3}}`, `{"properties": {"docid": "61", "stored": "{\"t\":{\"t\":\"x\"},\"m\":{\"n\":1}}"}, "vectors": {"v_v": [1, 2]}}`,
-		`{"data": {"Get": {"r": [{"docid": "61", "m_n": ["=8000000000000001\u0000"], "_additional": {"id": "x", "score": "1.5", "distance": 0.5}}]}}}`,
+		`{"data": {"Get": {"r": [{"docid": "61", "list": ["=8000000000000001\u0000"], "_additional": {"id": "x", "score": "1.5", "distance": 0.5}}]}}}`,
 		`{"errors": [{"message": "x"}]}`, `{"t": {}, "m": {"n": [1, 2], "q": null}}`, "YzEuNS42LmE"} {
 		f.Add([]byte(s))
 	}
@@ -41,11 +43,10 @@ func FuzzDecode(f *testing.F) {
 		}
 		if a, err := decodeAnswer(data); err == nil {
 			_, _ = a.count("n")
-			for _, s := range []selection{{}, {bm25: "x"}, {props: []string{"m_n"}}} {
+			for _, s := range []selection{{}, {bm25: "x"}} {
 				if hits, err := a.hits(&s); err == nil {
 					for i := range hits {
-						_ = hits[i].list("m_n")
-						_, _ = l.document(hits[i].docid, hits[i].stored, hits[i].vectors)
+						_, _ = l.document(hits[i].Docid, hits[i].Stored, hits[i].Additional.Vectors)
 					}
 				}
 			}
@@ -110,15 +111,28 @@ func TestEscape(t *testing.T) {
 
 func TestWhereIsWritten(t *testing.T) {
 	w := allOf(anyOf("p", []string{"a", "b\""}), not(equal("q", "c")))
-	const gql = `{operator:And,operands:[{operator:ContainsAny,path:["p"],valueText:["a","b\u0022"]},{operator:And,operands:[` +
+	const gql = `{operator:And,operands:[{operator:ContainsAny,path:["p"],valueText:["a","b\""]},{operator:And,operands:[` +
 		`{operator:Equal,path:["states"],valueText:"=*\u0000"},{operator:Not,operands:[{operator:Equal,path:["q"],valueText:"c"}]}]}]}`
 	if got := string(w.graphQL(nil)); got != gql {
 		t.Errorf("GraphQL\n%s\nwant\n%s", got, gql)
 	}
-	const js = `{"operator":"And","operands":[{"operator":"ContainsAny","path":["p"],"valueTextArray":["a","b\u0022"]},{"operator":"And","operands":[` +
+	const js = `{"operator":"And","operands":[{"operator":"ContainsAny","path":["p"],"valueTextArray":["a","b\""]},{"operator":"And","operands":[` +
 		`{"operator":"Equal","path":["states"],"valueText":"=*\u0000"},{"operator":"Not","operands":[{"operator":"Equal","path":["q"],"valueText":"c"}]}]}]}`
 	if got := string(w.json(nil)); got != js {
 		t.Errorf("JSON\n%s\nwant\n%s", got, js)
+	}
+}
+
+// TestWordsOfAResult puts the words that tell of success into a document that was
+// refused.
+func TestWordsOfAResult(t *testing.T) {
+	text, _ := json.Marshal(`"result":{"status":"SUCCESS"}`) // a string
+	const taken, refused = `{"status":"SUCCESS"}`, `{"errors":{"error":[{"message":"no"}]},"status":"FAILED"}`
+	for result, want := range map[string]int{taken: 0, refused: 1} {
+		answer := fmt.Sprintf(`[{"id":%q,"properties":{"t_t":%s},"result":%s},{"id":%q,"properties":{"t_t":%[2]s},"result":%[5]s}]`, uuid("a"), text, taken, uuid("b"), result)
+		if got, err := decodeResults([]byte(answer), []object{{id: "a"}, {id: "b"}}); err != nil || len(got) != want {
+			t.Errorf("%s: refused %v, %v", answer, got, err)
+		}
 	}
 }
 

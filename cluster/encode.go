@@ -82,7 +82,7 @@ const (
 type encoder struct {
 	class   string
 	l       *layout
-	scratch analysis.Scratch
+	scratch *analysis.Scratch
 	vec     []float32
 	terms   []byte
 	states  []string
@@ -139,7 +139,7 @@ func (e *encoder) object(b []byte, d *segment.Doc) ([]byte, error) {
 	}
 	e.terms = stored
 	b = appendName(b, propStored)
-	b = append(appendString(b, string(stored)), '}')
+	b = append(appendString(b, stored), '}')
 	if len(d.Vectors) > 0 {
 		b = e.vectors(append(b, `,"vectors":{`...), d.Vectors)
 	}
@@ -169,16 +169,17 @@ func (e *encoder) vectors(b []byte, vs []segment.Vector) []byte {
 	return append(b, '}')
 }
 
-// words are the terms of a text, with a space between them.
-func (e *encoder) words(a *analysis.Analyzer, text string) string {
+// words are the terms of a text, with a space between them; valid until the next
+// call.
+func (e *encoder) words(a *analysis.Analyzer, text string) []byte {
 	e.terms = e.terms[:0]
-	a.Tokens(&e.scratch, text, func(t *analysis.Token) {
+	a.Tokens(e.scratch, text, func(t *analysis.Token) {
 		if len(e.terms) > 0 {
 			e.terms = append(e.terms, ' ')
 		}
 		e.terms = appendTerm(e.terms, t.Term)
 	})
-	return string(e.terms)
+	return e.terms
 }
 
 // appendTerm appends a term such that no white space is in it.
@@ -300,7 +301,7 @@ func appendStrings(b []byte, list []string) []byte {
 }
 
 // appendString appends a JSON string, which is a string of GraphQL, too.
-func appendString(b []byte, s string) []byte {
+func appendString[S string | []byte](b []byte, s S) []byte {
 	const digits = "0123456789abcdef"
 	b = append(b, '"')
 	from := 0
@@ -308,9 +309,12 @@ func appendString(b []byte, s string) []byte {
 		if c := s[i]; c >= ' ' && c != '"' && c != '\\' && c != 0x7f {
 			continue
 		}
-		b = append(b, s[from:i]...)
-		b = append(b, '\\', 'u', '0', '0', digits[s[i]>>4], digits[s[i]&15])
-		from = i + 1
+		b = append(append(b, s[from:i]...), '\\')
+		from = i
+		if s[i] != '"' && s[i] != '\\' {
+			b = append(b, 'u', '0', '0', digits[s[i]>>4], digits[s[i]&15])
+			from++
+		}
 	}
 	return append(append(b, s[from:]...), '"')
 }

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -30,25 +29,16 @@ type selection struct {
 
 // A hit is a document as the cluster returns it.
 type hit struct {
-	docid    string
-	stored   string
-	uuid     string
-	score    float64
-	distance float64
-	vectors  map[string][]float32
-	more     map[string]any // other properties
-}
-
-// list returns the values of a property.
-func (h *hit) list(prop string) []string {
-	values, _ := h.more[prop].([]any)
-	var out []string
-	for _, v := range values {
-		if s, ok := v.(string); ok {
-			out = append(out, s)
-		}
-	}
-	return out
+	Docid      string   `json:"docid"`
+	Stored     string   `json:"stored"`
+	List       []string `json:"list"` // the property that was asked for under this name
+	Additional struct {
+		UUID     string               `json:"id"`
+		Score    string               `json:"score"`
+		Distance float64              `json:"distance"`
+		Vectors  map[string][]float32 `json:"vectors"`
+	} `json:"_additional"`
+	score float64 // Additional.Score, of a selection by bm25
 }
 
 // graphQL appends the selection, under the name r.
@@ -76,12 +66,14 @@ func (s *selection) graphQL(b []byte, class string) []byte {
 	for _, p := range s.props {
 		b = append(append(b, p...), ' ')
 	}
-	b = append(b, "_additional{id"...)
+	b = append(b, "_additional{"...)
 	switch {
 	case s.near != "":
-		b = append(b, " distance"...)
+		b = append(b, "distance"...)
 	case s.bm25 != "":
-		b = append(b, " score"...)
+		b = append(b, "score"...)
+	default:
+		b = append(b, "id"...)
 	}
 	if len(s.vectors) > 0 {
 		b = append(append(append(b, " vectors{"...), strings.Join(s.vectors, " ")...), '}')
@@ -102,7 +94,7 @@ func (c *Collection) get(ctx context.Context, s *selection) ([]hit, error) {
 type answer struct {
 	Data struct {
 		Get struct {
-			R []json.RawMessage `json:"r"`
+			R []hit `json:"r"`
 		} `json:"Get"`
 		Aggregate map[string][]group `json:"Aggregate"`
 	} `json:"data"`
@@ -151,44 +143,18 @@ func decodeAnswer(data []byte) (*answer, error) {
 	return &a, nil
 }
 
-// hits reads the documents of an answer.
+// hits are the documents of an answer.
 func (a *answer) hits(s *selection) ([]hit, error) {
-	hits := make([]hit, len(a.Data.Get.R))
-	for i, raw := range a.Data.Get.R {
-		if err := hits[i].decode(raw, s); err != nil {
-			return nil, err
+	hits := a.Data.Get.R
+	for i := range hits {
+		if h := &hits[i]; s.bm25 != "" {
+			var err error
+			if h.score, err = strconv.ParseFloat(h.Additional.Score, 64); err != nil {
+				return nil, fmt.Errorf("%w: score of the cluster: %q", storage.ErrCorrupt, h.Additional.Score)
+			}
 		}
 	}
 	return hits, nil
-}
-
-func (h *hit) decode(raw json.RawMessage, s *selection) error {
-	var o struct {
-		Docid      string `json:"docid"`
-		Stored     string `json:"stored"`
-		Additional struct {
-			ID       string               `json:"id"`
-			Score    string               `json:"score"`
-			Distance float64              `json:"distance"`
-			Vectors  map[string][]float32 `json:"vectors"`
-		} `json:"_additional"`
-	}
-	if err := json.Unmarshal(raw, &o); err != nil {
-		return fmt.Errorf("%w: document of the cluster: %w", storage.ErrCorrupt, err)
-	}
-	*h = hit{docid: o.Docid, stored: o.Stored, uuid: o.Additional.ID, distance: o.Additional.Distance, vectors: o.Additional.Vectors}
-	if s.bm25 != "" {
-		var err error
-		if h.score, err = strconv.ParseFloat(o.Additional.Score, 64); err != nil {
-			return fmt.Errorf("%w: score of the cluster: %q", storage.ErrCorrupt, o.Additional.Score)
-		}
-	}
-	for _, p := range s.props {
-		if p != propID && p != propStored {
-			return json.NewDecoder(bytes.NewReader(raw)).Decode(&h.more)
-		}
-	}
-	return nil
 }
 
 // aggregate appends a count of documents under a name, by the values of a

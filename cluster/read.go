@@ -180,15 +180,15 @@ func (c *Collection) ids(ctx context.Context, from string) ([]string, error) {
 			return nil, err
 		}
 		for i := range hits {
-			if hits[i].docid >= least {
-				ids = append(ids, hits[i].docid)
+			if hits[i].Docid >= least {
+				ids = append(ids, hits[i].Docid)
 			}
 		}
 		if len(hits) == 0 {
 			slices.Sort(ids)
 			return slices.Compact(ids), nil
 		}
-		if next := hits[len(hits)-1].uuid; next > after {
+		if next := hits[len(hits)-1].Additional.UUID; next > after {
 			after = next
 		} else {
 			return nil, fmt.Errorf("%w: collection %q: the cluster's list goes from %q back to %q", storage.ErrCorrupt, c.name, after, next)
@@ -206,7 +206,7 @@ func (c *Collection) documents(ctx context.Context, ids []string) ([]index.Docum
 		}
 		docs := make([]index.Document, len(hits))
 		for i, h := range hits {
-			if docs[i], err = l.document(h.docid, h.stored, h.vectors); err != nil {
+			if docs[i], err = l.document(h.Docid, h.Stored, h.Additional.Vectors); err != nil {
 				return nil, err
 			}
 		}

@@ -21,7 +21,12 @@ import (
 // page, and those before it.
 const MaxHits = 10_000
 
-const defaultDepth = 100
+const (
+	defaultDepth = 100
+	// ties is how many hits more are asked for where equal scores meet the end of
+	// what was: which of them a node gives is by no id.
+	ties = 256
+)
 
 // Search answers a query; see the package comment for what differs from an Index.
 func (c *Collection) Search(ctx context.Context, q index.Query) (*index.Results, error) {
@@ -188,8 +193,8 @@ func (s *search) prepareVector() error {
 	return nil
 }
 
-// setDepth says how many hits each leg gives: one more than the page needs, as
-// far as the cluster goes.
+// setDepth says how many hits of each leg are ranked: those that the page needs, as
+// far as the cluster goes. One more is asked for.
 func (s *search) setDepth() error {
 	want := max(s.q.Offset, s.from.seen) + s.q.K
 	if s.q.Text == nil && s.q.Vector == nil {
@@ -198,7 +203,7 @@ func (s *search) setDepth() error {
 	if want > MaxHits {
 		return fmt.Errorf("%w: hits to %d: a cluster ranks %d", storage.ErrTooLarge, want, MaxHits)
 	}
-	s.depth = min(want+1, MaxHits)
+	s.depth = want
 	if s.q.Text == nil || s.q.Vector == nil {
 		return nil
 	}
@@ -223,7 +228,7 @@ func (s *search) run(ctx context.Context) error {
 	var idfSum float64
 	tasks := []func(ctx context.Context) error{s.tally}
 	ask := func(leg int, sel *selection) {
-		tasks = append(tasks, func(ctx context.Context) (err error) { legs[leg], err = s.c.get(ctx, sel); return err })
+		tasks = append(tasks, func(ctx context.Context) (err error) { legs[leg], err = s.leg(ctx, sel); return err })
 	}
 	if s.text != nil && s.text.query != nil {
 		ask(0, s.keywordLeg())
@@ -245,6 +250,18 @@ func (s *search) run(ctx context.Context) error {
 	return s.answer(list)
 }
 
+// leg asks for the hits of a leg, and for more where equal scores meet its end.
+func (s *search) leg(ctx context.Context, sel *selection) ([]hit, error) {
+	sel.limit, sel.props = min(s.depth+1, MaxHits), s.props()
+	hits, err := s.c.get(ctx, sel)
+	n := len(hits)
+	if err != nil || sel.byID || n < sel.limit || sel.limit == MaxHits || hits[n-1].score != hits[n-2].score || hits[n-1].Additional.Distance != hits[n-2].Additional.Distance {
+		return hits, err
+	}
+	sel.limit = min(sel.limit+ties, MaxHits)
+	return s.c.get(ctx, sel)
+}
+
 // props are the properties of the hits that the answer needs.
 func (s *search) props() []string {
 	if len(s.q.Fields)+len(s.q.Highlight) == 0 {
@@ -254,7 +271,7 @@ func (s *search) props() []string {
 }
 
 func (s *search) keywordLeg() *selection {
-	sel := &selection{limit: s.depth, props: s.props(), bm25: s.text.text(), in: s.text.props}
+	sel := &selection{bm25: s.text.text(), in: s.text.props}
 	var conds []where
 	if !s.q.Filter.IsZero() {
 		conds = append(conds, s.filter)
@@ -272,7 +289,7 @@ func (s *search) keywordLeg() *selection {
 func (s *search) vectorLeg() *selection {
 	v := slices.Clone(s.q.Vector.Vector)
 	s.vector.Metric.Prepare(v, s.q.Vector.Vector)
-	sel := &selection{limit: s.depth, props: s.props(), near: prefixVector + escape(s.vector.Name), query: v}
+	sel := &selection{near: prefixVector + escape(s.vector.Name), query: v}
 	if !s.q.Filter.IsZero() {
 		sel.where = &s.filter
 	}
@@ -284,7 +301,7 @@ func (s *search) listing() *selection {
 	if s.from.id != "" {
 		w = allOf(w, where{op: opGte, prop: propID, values: []string{idKey(s.from.id + "\x00")}})
 	}
-	return &selection{limit: s.depth, props: s.props(), where: &w, byID: true}
+	return &selection{where: &w, byID: true}
 }
 
 // idfSum is the sum of the words' idf over all documents of the collection.
@@ -413,14 +430,14 @@ func (s *search) join(legs [3][]hit, idfSum float64) ([]ranked, error) {
 		out := make([]fusion.Item, 0, len(leg))
 		for i := range leg {
 			h := &leg[i]
-			k, ok := docs[h.docid]
+			k, ok := docs[h.Docid]
 			if !ok {
-				id, err := unID(h.docid)
+				id, err := unID(h.Docid)
 				if err != nil {
 					return nil, err
 				}
 				k = uint64(len(hits))
-				docs[h.docid], hits, ids = k, append(hits, h), append(ids, id)
+				docs[h.Docid], hits, ids = k, append(hits, h), append(ids, id)
 			}
 			raw, y := score(h)
 			out = append(out, fusion.Item{Key: k, Raw: raw, Score: y})
@@ -428,6 +445,9 @@ func (s *search) join(legs [3][]hit, idfSum float64) ([]ranked, error) {
 		slices.SortStableFunc(out, func(a, b fusion.Item) int {
 			return cmp.Or(cmp.Compare(b.Score, a.Score), s.compareRaw(a.Raw, b.Raw), strings.Compare(ids[a.Key], ids[b.Key]))
 		})
+		if s.text != nil && s.vector != nil {
+			out = out[:min(len(out), s.depth)]
+		}
 		return out, nil
 	}
 	words, err := items(legs[0], func(h *hit) (float64, float64) {
@@ -459,11 +479,11 @@ func (s *search) compareRaw(a, b float64) int {
 func (s *search) vectorScore(h *hit) (raw, score float64) {
 	switch s.vector.Metric {
 	case quant.Dot:
-		return -h.distance, fusion.Dot(-h.distance)
+		return -h.Additional.Distance, fusion.Dot(-h.Additional.Distance)
 	case quant.L2:
-		return h.distance, fusion.L2(max(h.distance, 0))
+		return h.Additional.Distance, fusion.L2(max(h.Additional.Distance, 0))
 	}
-	return 1 - h.distance, fusion.Cosine(1-h.distance, s.q.Vector.Floor)
+	return 1 - h.Additional.Distance, fusion.Cosine(1-h.Additional.Distance, s.q.Vector.Floor)
 }
 
 // within are the hits of a vector leg that are near enough.
@@ -517,7 +537,7 @@ func (s *search) fuse(words, near []fusion.Item, ids []string) ([]ranked, error)
 func (s *search) byID(hits []hit) ([]ranked, error) {
 	list := make([]ranked, len(hits))
 	for i := range hits {
-		id, err := unID(hits[i].docid)
+		id, err := unID(hits[i].Docid)
 		if err != nil {
 			return nil, err
 		}

@@ -81,7 +81,7 @@ func sizeDirectory(t *testing.T, n int) {
 }
 
 func sizeNodes(t *testing.T, n, nodes int) {
-	tc := startCluster(t, testcluster.Options{Nodes: nodes})
+	tc := testcluster.ForTest(t, testcluster.Options{Nodes: nodes})
 	c, err := Open(t.Context(), Options{URLs: tc.URLs(), Key: tc.Key(), Collection: "Stones", Schema: sizingSchema(), Timeout: 5 * time.Minute, Attempt: time.Minute})
 	if err != nil {
 		t.Fatal(err)

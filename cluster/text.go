@@ -42,6 +42,9 @@ type word struct {
 	is    where
 }
 
+// analysisScratch keeps the caches of stemmed words warm.
+var analysisScratch = sync.Pool{New: func() any { return new(analysis.Scratch) }}
+
 // keywords builds a text query.
 func (l *layout) keywords(q *index.TextQuery) (*keywords, []string, error) {
 	if len(l.text) == 0 {
@@ -55,8 +58,10 @@ func (l *layout) keywords(q *index.TextQuery) (*keywords, []string, error) {
 	for i, f := range l.schema.Text {
 		fields[i] = keyword.Field{Name: f.Name, Boost: f.Boost, Analyzer: l.text[f.Name].analyzer}
 	}
+	scratch := analysisScratch.Get().(*analysis.Scratch)
+	defer analysisScratch.Put(scratch)
 	k := &keywords{k1: number(l.schema.Text[0].K1, 1.2)}
-	if k.query, err = keyword.Build(c, fields, new(analysis.Scratch)); err != nil {
+	if k.query, err = keyword.Build(c, fields, scratch); err != nil {
 		return nil, nil, err
 	}
 	notes = append(notes, k.query.Notes...)

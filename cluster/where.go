@@ -225,7 +225,7 @@ const maxBetween = 10_000
 func (c *Collection) between(ctx context.Context, field, prop, lo, hi string) (where, error) {
 	both := allOf(where{op: opGte, prop: prop, values: []string{lo}}, where{op: opLt, prop: prop, values: []string{hi}})
 	lists := allOf(hasState(stateList, field), both)
-	hits, err := c.get(ctx, &selection{where: &lists, limit: maxBetween, props: []string{propID, prop}})
+	hits, err := c.get(ctx, &selection{where: &lists, limit: maxBetween, props: []string{propID, "list:" + prop}})
 	if err != nil {
 		return where{}, err
 	}
@@ -238,9 +238,9 @@ func (c *Collection) between(ctx context.Context, field, prop, lo, hi string) (w
 	}
 	var ids []string
 	for i := range hits {
-		for _, v := range hits[i].list(prop) {
+		for _, v := range hits[i].List {
 			if lo <= v && v < hi {
-				ids = append(ids, hits[i].docid)
+				ids = append(ids, hits[i].Docid)
 				break
 			}
 		}

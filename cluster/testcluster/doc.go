@@ -11,7 +11,8 @@
 //
 // QUARRY_WEAVIATE names it. .ci/cluster builds it into the user's cache (Cached) and
 // sets the variable for the tests it runs. Without it Start returns ErrNoBinary, and
-// tests skip with its text: a plain go test starts no cluster.
+// tests skip with its text: a plain go test starts no cluster. Tests call ForTest, or
+// Running where the cluster that QUARRY_CLUSTER names will do.
 //
 // # Settings
 //

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -94,21 +93,7 @@ func TestCopyUsage(t *testing.T) {
 
 // There and back: what returns from a cluster is what went.
 func TestCopyToAClusterAndBack(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts processes")
-	}
-	c, err := testcluster.Start(t.Context(), testcluster.Options{Nodes: 1})
-	if errors.Is(err, testcluster.ErrNoBinary) {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	c := testcluster.ForTest(t, testcluster.Options{Nodes: 1})
 	t.Setenv("QUARRY_CLUSTER_KEY", c.Key())
 	urls := strings.Join(c.URLs(), ",")
 	from, back := copySource(t, 1200), filepath.Join(t.TempDir(), "back")

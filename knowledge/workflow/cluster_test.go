@@ -3,8 +3,6 @@ package workflow
 import (
 	"context"
 	"errors"
-	"os"
-	"strings"
 	"sync"
 	"testing"
 
@@ -33,29 +31,12 @@ func TestOnCluster(t *testing.T) {
 	}
 }
 
-// onCluster keeps indexes on the cluster of QUARRY_CLUSTER, with the key of
-// QUARRY_CLUSTER_KEY, or on three nodes started for the test. They are dropped
-// with it.
+// onCluster keeps indexes on a cluster, on one shard each: ranks follow the statistics
+// of a shard, and a few texts on several have none. They are dropped with the test.
 func onCluster(t *testing.T) *knowledge.Elsewhere {
 	t.Helper()
-	var o cluster.Options
-	if urls := os.Getenv("QUARRY_CLUSTER"); urls != "" {
-		o.URLs = strings.Split(urls, ",")
-	} else {
-		c, err := testcluster.Start(context.WithoutCancel(t.Context()), testcluster.Options{Nodes: 3})
-		if errors.Is(err, testcluster.ErrNoBinary) {
-			t.Skip(err)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := c.Close(); err != nil {
-				t.Error(err)
-			}
-		})
-		o.URLs, o.Key = c.URLs(), c.Key()
-	}
+	urls, key := testcluster.Running(t)
+	o := cluster.Options{URLs: urls, Key: key, Shards: 1}
 	var mu sync.Mutex
 	made := map[string]bool{}
 	t.Cleanup(func() {

@@ -1,7 +1,6 @@
 package registry
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -15,14 +14,7 @@ import (
 
 // TestCluster makes, serves and deletes a collection on a cluster.
 func TestCluster(t *testing.T) {
-	nodes, err := testcluster.Start(context.WithoutCancel(t.Context()), testcluster.Options{Nodes: 1})
-	if errors.Is(err, testcluster.ErrNoBinary) {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nodes.Close()
+	nodes := testcluster.ForTest(t, testcluster.Options{Nodes: 1})
 	r, err := Open(t.TempDir(), &Options{Cluster: &cluster.Options{URLs: nodes.URLs(), Key: nodes.Key()}})
 	if err != nil {
 		t.Fatal(err)
