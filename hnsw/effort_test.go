@@ -3,6 +3,7 @@ package hnsw
 import (
 	"bytes"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -176,5 +177,44 @@ func TestSurvey(t *testing.T) {
 	}
 	if least := f.cal.cost(surveyEf) / 4; st.Plan == PlanFlat && float64(st.Distances) < n/2+least {
 		t.Errorf("%d distances: nothing was looked at", st.Distances)
+	}
+}
+
+// A walk that is going to cost twice its budget is given up long before it has
+// spent it: the candidates left tell what they will cost.
+func TestTrial(t *testing.T) {
+	rng := rand.New(rand.NewPCG(97, 98))
+	const n, dim = 12_000, 24
+	v := gaussian(rng, n, dim)
+	f := buildField(t, Options{Dim: dim, Metric: quant.L2, EfConstruction: 40}, v)
+	var docs []uint32
+	for i := 0; i < n; i += 5 {
+		docs = append(docs, uint32(i))
+	}
+	accept := acceptOf(t, f, docs...)
+	var s Scratch
+	p := Params{K: 10, Ef: 300}
+	walk := func(plan Plan, budget float64) walk {
+		if err := f.bind(v[:dim], p, &s); err != nil {
+			t.Fatal(err)
+		}
+		r := f.choose(p, len(docs))
+		w := f.newWalk(p, r.rule)
+		w.accept, w.stats.Plan = accept, plan
+		if err := f.descend(&w, &s, 1); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.walkAccepted(&w, &s, r, p.K, budget); err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	for _, plan := range []Plan{PlanGraph, PlanTwoHop} {
+		whole := walk(plan, math.Inf(1))
+		half := float64(whole.stats.Distances) / 2
+		w := walk(plan, half*costsOf(f.codec.Stride()).walk)
+		if whole.over || !w.over || float64(w.stats.Distances) > half*3/4 {
+			t.Errorf("%v: %d distances of %d, given up: %v, %v", plan, w.stats.Distances, whole.stats.Distances, w.over, whole.over)
+		}
 	}
 }

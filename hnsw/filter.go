@@ -108,8 +108,8 @@ func maskTail(words []uint64, n int) []uint64 {
 // returns min(K, accepted) of them, always, by what is estimated to be cheapest:
 // the exact scan over the accepted rows, a walk that passes rejected nodes but
 // keeps accepted ones only, or a walk over accepted nodes that looks through
-// the rejected ones between them. A walk that has cost as much as the scan is
-// given up for it, so no search costs twice the scan. Bits past Len are
+// the rejected ones between them. A walk that would cost as much as the scan
+// is given up for it, so no search costs more than twice the scan. Bits past Len are
 // ignored. Order and errors are those of Search.
 func (f *Field) SearchFiltered(q []float32, p Params, accept []uint64, s *Scratch, dst []Neighbor) ([]Neighbor, Stats, error) {
 	if err := f.bind(q, p, s); err != nil {
@@ -143,7 +143,9 @@ type route struct {
 	rule    beamRule
 	reach   int     // beam of a walk that passes rejected nodes
 	wider   float64 // than rule says, a walk over accepted nodes must be
+	turn    float64 // by how much more a turn of it costs
 	detour  bool    // the nearest accepted nodes lie behind rejected ones
+	seeds   int     // accepted nodes from all over that such a walk begins with
 	costs   Estimates
 }
 
@@ -163,7 +165,7 @@ func (f *Field) choose(p Params, matches int) route {
 	r.rule = r.rule.loosened()
 	r.weigh(f, r.share)
 	r.plan = PlanFlat
-	if matches > r.wide && r.costs.Scan > worthLooking*(lookDistances*c.walk+lookRows*c.look) {
+	if matches > r.wide && r.costs.Scan > max(worthLooking*c.around(), f.cal.cost(r.rule.ef)*c.walk) {
 		r.plan = PlanGraph
 	}
 	return r
@@ -175,6 +177,13 @@ func (f *Field) scanCost(rows int, each float64) float64 {
 	stride := float64(f.codec.Stride())
 	out := min(max((float64(rows)*stride-cacheBytes)/(2*cacheBytes), 0), 1)
 	return float64(rows) * (each + out*stride/16)
+}
+
+// lookCost is that of looking through a rejected node: half as much again and more
+// where the links do not stay in cache.
+func (f *Field) lookCost() float64 {
+	out := (float64(f.nodes)*float64(f.m0)*4 - 4*cacheBytes) / (8 * cacheBytes)
+	return costsOf(f.codec.Stride()).look + farLook*min(max(out, 0), 1)
 }
 
 // weigh chooses the plan when local is the accepted share of the vectors around
@@ -200,15 +209,25 @@ func (r *route) weigh(f *Field, local float64) {
 	sparse := max(sparseLinks*m0/scored, 1)
 	spare := sparseEf * (1 - 1/sparse) * max(1-ef/shortEf, 0)
 	r.wider = max(sparse+spare/ef, min(detourPull/pull, 2), detourEf*away/ef)
-	if r.detour { // far from the query nearly all may be accepted
+	repelled := min(max((detourPull-pull)/(detourPull-awayFrom), 0), 1)
+	if repelled > 0 { // far from the query nearly all may be accepted
 		scored = 1.25 * m0
 	}
-	r.costs.TwoHop = (ef*r.wider + 4) * (scored*c.walk + (1-around)*m0*c.look)
-	if r.detour {
-		r.costs.TwoHop *= detourCost
+	r.turn = 1 + (detourCost-1)*repelled
+	r.seeds = twoHopSeeds
+	if pull < detourPull {
+		r.seeds = detourSeeds
 	}
+	r.costs.TwoHop = (ef*r.wider + 4) * (scored*c.walk + (1-around)*m0*f.lookCost()) * r.turn
+	if repelled == 0 && pull <= 1/graphPull {
+		r.costs.TwoHop *= evenCost
+	}
+	r.costs.TwoHop += float64(r.seeds) * c.gather
 	r.plan = PlanFlat
 	best := r.costs.Scan
+	if repelled == 0 && best > trialWorth*c.around() {
+		best *= walkMost
+	}
 	if r.costs.Graph > 0 && r.costs.Graph < best {
 		r.plan, best = PlanGraph, r.costs.Graph
 	}
@@ -294,7 +313,7 @@ func (f *Field) survey(w *walk, s *Scratch, r *route) error {
 }
 
 // localShare is the accepted share of a sample of the nodes within two links of
-// one, drawn to the share among all as far as the sample is small. It costs
+// one; the share among all where the sample does not tell them apart. It costs
 // about as much as a turn of a walk.
 func (f *Field) localShare(w *walk, node uint32, share float64) (float64, error) {
 	seen, accepted := 0, 0
@@ -323,7 +342,11 @@ func (f *Field) localShare(w *walk, node uint32, share float64) (float64, error)
 			return 0, err
 		}
 	}
-	return (float64(accepted) + localPrior*share) / (float64(seen) + localPrior), nil
+	expected, got := float64(seen)*share, float64(accepted)
+	if got > awayFrom*expected && math.Abs(got-expected) < localErrors*math.Sqrt(expected) {
+		return share, nil
+	}
+	return (got + localPrior*share) / (float64(seen) + localPrior), nil
 }
 
 // walkAccepted walks from the entry point that s.beam holds and returns the
@@ -338,6 +361,7 @@ func (f *Field) walkAccepted(w *walk, s *Scratch, r route, k int, budget float64
 		err := w.runFiltered(s)
 		return s.results.keys, err
 	}
+	w.budget = int(float64(w.budget) / r.turn)
 	rule := r.rule
 	if r.wider > 1 {
 		// A rule for about as many turns: stopping by distance is safe only where
@@ -350,25 +374,35 @@ func (f *Field) walkAccepted(w *walk, s *Scratch, r route, k int, budget float64
 		w.stats.Ef = rule.ef
 	}
 	s.beam.resize(min(rule.capacity(), f.nodes))
-	f.sow(w, s)
-	err := w.runTwoHop(s, c.look/c.walk)
+	f.sow(w, s, r.seeds)
+	err := w.runTwoHop(s, f.lookCost()/c.walk)
 	return s.beam.keys, err
 }
 
 const (
 	// worthLooking is how many times the cost of looking around a scan must cost
-	// for a filtered search to look further, and lookDistances and lookRows what
-	// looking around costs: distances on the way down, and rows of links.
+	// for a filtered search to look further, and as much as a walk without a filter;
+	// lookDistances and lookRows are what looking around costs: distances on the way
+	// down, and rows of links.
 	worthLooking  = 5
 	lookDistances = 110
 	lookRows      = 64
 	// surveyEf is the beam of the walk that looks for a better place to begin, and
 	// surveyWorth how many times its cost the other ways must cost.
 	surveyEf    = 24
-	surveyWorth = 10
+	surveyWorth = 16
+	// walkMost is how many times the cost of the scan a walk may be estimated to
+	// cost and yet be begun, on trial, where the scan costs trialWorth times what
+	// looking around does and filter and query do not repel each other: the cost of a
+	// detour is told well by its beam.
+	walkMost   = 2
+	trialWorth = 15
 	// cacheBytes of codes are taken to stay in cache, and three times as many not
 	// to do so at all.
 	cacheBytes = 4 << 20
+	// farLook is what links cost more, in nanoseconds, that come from memory: in part
+	// from four times cacheBytes of them on, in full from twelve.
+	farLook = 20
 	// graphPull is the part of the share among all that the local one must reach
 	// for a walk that passes rejected nodes.
 	graphPull = 0.75
@@ -386,10 +420,16 @@ const (
 	detourPull = 0.6
 	// The beam of such a walk is at least detourEf where the local share is less
 	// than awayFrom of that among all, in full awayOver below.
-	detourEf, awayFrom, awayOver = 330, 0.35, 0.2
-	// detourCost is by how much more a turn of it costs: its beam is long, and the
-	// links it looks through are nowhere near.
-	detourCost = 1.7
+	detourEf, awayFrom, awayOver = 300, 0.35, 0.2
+	// evenCost is what a walk over accepted nodes costs of what its beam says where
+	// the filter has nothing to do with the query.
+	evenCost = 0.75
+	// detourCost is by how much more a turn of it costs, in part from detourPull down:
+	// its beam is long, and the links it looks through are nowhere near.
+	detourCost = 2.8
+	// localErrors is by how many standard errors a sample must differ from the share
+	// among all: its nodes lead to each other, so it is smaller than it looks.
+	localErrors = 3
 	// localPrior is the weight, in nodes, of the share among all in localShare.
 	localPrior = 8
 	// twoHopMost is the number of accepted nodes that one turn of a two-hop walk
@@ -399,6 +439,10 @@ const (
 	// two-hop walk begins with beside the entry point: the accepted ones may lie
 	// in several places, or far from the query.
 	twoHopSeeds = 16
+	// detourSeeds is the same where they repel each other, the local share less than
+	// detourPull of that among all: what the beginning leads to is not where the
+	// nearest accepted nodes are.
+	detourSeeds = 1024
 )
 
 // widen adds to accept the nodes that have an accepted duplicate: the walk
@@ -443,12 +487,12 @@ func anyBit(words []uint64, lo, hi int) bool {
 }
 
 // sow adds accepted nodes from all over the field to the beam of a walk.
-func (f *Field) sow(w *walk, s *Scratch) {
+func (f *Field) sow(w *walk, s *Scratch, seeds int) {
 	words := (f.nodes + 63) / 64
-	s.grow(max(twoHopSeeds, f.m0))
+	s.grow(max(seeds, f.m0))
 	m, from := 0, 0
-	for i := range twoHopSeeds {
-		for from = max(from, i*words/twoHopSeeds); from < words; from++ {
+	for i := range seeds {
+		for from = max(from, i*words/seeds); from < words; from++ {
 			if w.accept[from] == 0 {
 				continue
 			}
@@ -465,129 +509,4 @@ func (f *Field) sow(w *walk, s *Scratch) {
 	s.query.Distances(f.codes, s.ids[:m], s.dists)
 	w.stats.Distances += m
 	w.admit(&s.beam, s.ids[:m], s.dists[:m])
-}
-
-// runTwoHop is run over accepted nodes alone. A rejected neighbor is not scored
-// but its own neighbors are taken for it: reading its links costs less than its
-// code and a turn of its own.
-func (w *walk) runTwoHop(s *Scratch, lookCost float64) error {
-	b := &s.beam
-	s.grow(twoHopMost + w.table.stride)
-	next, looked := 0, 0
-	for {
-		for next < len(b.keys) && b.keys[next]&expanded != 0 {
-			next++
-		}
-		if next == len(b.keys) || b.keys[next] > w.limit(b) {
-			return nil
-		}
-		if float64(w.stats.Distances)+float64(looked)*lookCost > float64(w.budget) {
-			w.over = true
-			return nil
-		}
-		id := keyID(b.keys[next])
-		b.keys[next] |= expanded
-		m, rows, err := w.hopTwo(s, id)
-		if err != nil {
-			return err
-		}
-		looked += rows
-		ids, dists := s.ids[:m], s.dists[:m]
-		s.query.Distances(w.codes, ids, dists)
-		w.stats.Distances += m
-		next = min(next, w.admit(b, ids, dists))
-	}
-}
-
-// hopTwo marks the accepted unvisited nodes within two links of a node and puts
-// them into s.ids; it returns their number and that of the rows read.
-func (w *walk) hopTwo(s *Scratch, id uint32) (m, rows int, err error) {
-	if m, err = w.hop(s, id, 0); err != nil {
-		return 0, 0, err
-	}
-	w.stats.Visited += m
-	var through [2 * maxM]uint32
-	kept, n := 0, 0
-	for _, to := range s.ids[:m] {
-		if w.accept[to/64]>>(to%64)&1 == 1 {
-			s.ids[kept] = to
-			kept++
-			continue
-		}
-		through[n] = to
-		w.prefetch(to)
-		n++
-	}
-	marks, version := s.visited.marks, s.visited.version
-	for i, mid := range through[:n] {
-		if kept >= twoHopMost {
-			return kept, i, nil
-		}
-		for _, to := range w.table.row(mid) {
-			if uint64(to) >= uint64(len(marks)) {
-				if to == none {
-					break
-				}
-				return 0, 0, w.badLink(mid, to, len(marks))
-			}
-			if w.accept[to/64]>>(to%64)&1 == 0 || marks[to] == version {
-				continue
-			}
-			marks[to] = version
-			s.ids[kept] = to
-			kept++
-		}
-	}
-	return kept, n, nil
-}
-
-func (w *walk) badLink(id, to uint32, n int) error {
-	return storage.Corruptf(sectionLinks0, int64(id)*int64(w.table.stride)*4, "node %d links to %d of %d", id, to, n)
-}
-
-// runFiltered is run with two beams: s.beam steers, over accepted and rejected
-// nodes alike, s.results keeps the nearest accepted ones. It ends when the
-// next node to expand is farther than all of a full s.results.
-func (w *walk) runFiltered(s *Scratch) error {
-	b, res := &s.beam, &s.results
-	res.reset(w.wide)
-	s.grow(walkWidth * w.table.stride)
-	for _, k := range b.keys {
-		w.take(res, k&^expanded)
-	}
-	next := 0
-	for {
-		if next < len(b.keys) && b.keys[next] > w.limit(res) {
-			return nil
-		}
-		if w.stats.Distances > w.budget {
-			w.over = true
-			return nil
-		}
-		m, err := w.turn(s, &next)
-		if err != nil {
-			return err
-		}
-		if next < 0 {
-			return nil
-		}
-		ids, dists := s.ids[:m], s.dists[:m]
-		s.query.Distances(w.codes, ids, dists)
-		for i, d := range dists {
-			k := makeKey(d, ids[i])
-			if k >= w.limit(res) {
-				continue
-			}
-			w.take(res, k)
-			if k < b.bound() {
-				next = min(next, b.insert(k))
-			}
-		}
-	}
-}
-
-func (w *walk) take(res *beam, k key) {
-	if id := keyID(k); w.accept[id/64]>>(id%64)&1 == 1 && k < res.bound() {
-		res.insert(k)
-	}
 }

@@ -150,7 +150,7 @@ const (
 	PlanGraph
 	// PlanTwoHop walked over accepted nodes, looking through rejected ones.
 	PlanTwoHop
-	// PlanAbandoned began a walk that came to cost as much as the exact scan,
+	// PlanAbandoned began a walk that would have cost as much as the exact scan,
 	// or found too few, and finished with the scan.
 	PlanAbandoned
 )

@@ -24,6 +24,9 @@ func costsOf(stride int) costs {
 	return costs{scan: scan, gather: scan + 6, walk: scan + 12, look: 23}
 }
 
+// around is the cost of descending and looking around there.
+func (c costs) around() float64 { return lookDistances*c.walk + lookRows*c.look }
+
 // Search finds the K vectors nearest to q, appended to dst: by the graph when
 // the field has one and the beam is expected to cost less than a scan, else by
 // the scan. Results are ordered by (Distance, Doc); distances are exact. s must

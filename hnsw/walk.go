@@ -221,3 +221,165 @@ func (w *walk) hop(s *Scratch, id uint32, m int) (int, error) {
 	}
 	return m + found, nil
 }
+
+// runTwoHop is run over accepted nodes alone. A rejected neighbor is not scored
+// but its own neighbors are taken for it: reading its links costs less than its
+// code and a turn of its own.
+func (w *walk) runTwoHop(s *Scratch, lookCost float64) error {
+	b := &s.beam
+	s.grow(twoHopMost + w.table.stride)
+	t := w.onTrial()
+	next, looked := 0, 0
+	for {
+		for next < len(b.keys) && b.keys[next]&expanded != 0 {
+			next++
+		}
+		if next == len(b.keys) || b.keys[next] > w.limit(b) {
+			return nil
+		}
+		spent := w.stats.Distances + int(float64(looked)*lookCost)
+		if spent > t.due && w.hopeless(&t, b.keys[next:], w.limit(b), spent) {
+			return nil
+		}
+		id := keyID(b.keys[next])
+		b.keys[next] |= expanded
+		m, rows, err := w.hopTwo(s, id)
+		if err != nil {
+			return err
+		}
+		looked += rows
+		ids, dists := s.ids[:m], s.dists[:m]
+		s.query.Distances(w.codes, ids, dists)
+		w.stats.Distances += m
+		next = min(next, w.admit(b, ids, dists))
+	}
+}
+
+// A trial is a walk that goes on while it is expected to end before it has cost
+// what the scan would. Queries differ, so an estimate beforehand errs two or three
+// times; one on the way, from the candidates still to be expanded, hardly.
+type trial struct {
+	due         int // distances after which to look next
+	spent, hops int // before the walk
+}
+
+// trialPart is the part of the budget, one of so many, after which a trial is
+// first looked at.
+const trialPart = 8
+
+func (w *walk) onTrial() trial {
+	return trial{due: w.stats.Distances + w.budget/trialPart, spent: w.stats.Distances, hops: w.stats.Hops}
+}
+
+// hopeless says, and notes in w.over, that the walk is to be given up: what it
+// spent and what the candidates left under the limit would cost, each as much as
+// those expanded so far, are more than the budget. Those that they lead to are
+// about made up for by the limit that closes in. It is asked when half as much
+// again has been spent since the last time.
+func (w *walk) hopeless(t *trial, left []key, limit key, spent int) bool {
+	pending := 0
+	for _, k := range left {
+		if k > limit {
+			break
+		}
+		pending += int(k&expanded ^ expanded)
+	}
+	walked := spent - t.spent
+	t.due = min(t.spent+walked+walked/2, max(w.budget, spent))
+	rest := float64(pending) * float64(walked) / float64(max(w.stats.Hops-t.hops, 1))
+	w.over = float64(spent)+rest > float64(w.budget)
+	return w.over
+}
+
+// hopTwo marks the accepted unvisited nodes within two links of a node and puts
+// them into s.ids; it returns their number and that of the rows read.
+func (w *walk) hopTwo(s *Scratch, id uint32) (m, rows int, err error) {
+	if m, err = w.hop(s, id, 0); err != nil {
+		return 0, 0, err
+	}
+	w.stats.Visited += m
+	var through [2 * maxM]uint32
+	kept, n := 0, 0
+	for _, to := range s.ids[:m] {
+		if w.accept[to/64]>>(to%64)&1 == 1 {
+			s.ids[kept] = to
+			kept++
+			continue
+		}
+		through[n] = to
+		w.prefetch(to)
+		n++
+	}
+	marks, version := s.visited.marks, s.visited.version
+	for i, mid := range through[:n] {
+		if kept >= twoHopMost {
+			return kept, i, nil
+		}
+		for _, to := range w.table.row(mid) {
+			if uint64(to) >= uint64(len(marks)) {
+				if to == none {
+					break
+				}
+				return 0, 0, w.badLink(mid, to, len(marks))
+			}
+			if w.accept[to/64]>>(to%64)&1 == 0 || marks[to] == version {
+				continue
+			}
+			marks[to] = version
+			s.ids[kept] = to
+			kept++
+		}
+	}
+	return kept, n, nil
+}
+
+func (w *walk) badLink(id, to uint32, n int) error {
+	return storage.Corruptf(sectionLinks0, int64(id)*int64(w.table.stride)*4, "node %d links to %d of %d", id, to, n)
+}
+
+// runFiltered is run with two beams: s.beam steers, over accepted and rejected
+// nodes alike, s.results keeps the nearest accepted ones. It ends when the
+// next node to expand is farther than all of a full s.results.
+func (w *walk) runFiltered(s *Scratch) error {
+	b, res := &s.beam, &s.results
+	res.reset(w.wide)
+	s.grow(walkWidth * w.table.stride)
+	for _, k := range b.keys {
+		w.take(res, k&^expanded)
+	}
+	t := w.onTrial()
+	next := 0
+	for {
+		if next < len(b.keys) && b.keys[next] > w.limit(res) {
+			return nil
+		}
+		if w.stats.Distances > t.due && w.hopeless(&t, b.keys[next:], w.limit(res), w.stats.Distances) {
+			return nil
+		}
+		m, err := w.turn(s, &next)
+		if err != nil {
+			return err
+		}
+		if next < 0 {
+			return nil
+		}
+		ids, dists := s.ids[:m], s.dists[:m]
+		s.query.Distances(w.codes, ids, dists)
+		for i, d := range dists {
+			k := makeKey(d, ids[i])
+			if k >= w.limit(res) {
+				continue
+			}
+			w.take(res, k)
+			if k < b.bound() {
+				next = min(next, b.insert(k))
+			}
+		}
+	}
+}
+
+func (w *walk) take(res *beam, k key) {
+	if id := keyID(k); w.accept[id/64]>>(id%64)&1 == 1 && k < res.bound() {
+		res.insert(k)
+	}
+}
