@@ -1,7 +1,6 @@
 package bm25
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 	"math/bits"
@@ -41,7 +40,7 @@ type boundField struct {
 
 type boundTerm struct {
 	field int
-	term  []byte
+	term  string
 	df    uint64
 }
 
@@ -117,6 +116,9 @@ type binder struct {
 	names  map[string]int
 	found  []entry // of term t in segment s: found[t·segments+s], df 0 = absent
 	scale  float64 // product of the boosts around the query at hand
+	key    []byte  // of seen, at hand
+	nodes  []node  // room for leaves' nodes
+	ints   []int   // and for their terms
 	// scanned counts the terms that automata have read.
 	scanned int
 }
@@ -160,29 +162,6 @@ func Bind(q Query, segs []SegmentFields, params map[string]Params) (*Bound, erro
 		}
 	}
 	return b.b, nil
-}
-
-// coarsen makes the unit of scores 2^shift times as large. Weights keep all their
-// bits, so that only the rounding of contributions is coarser.
-func (b *Bound) coarsen(shift uint) {
-	b.shift = shift
-	for i := range b.leaves {
-		l := &b.leaves[i]
-		l.w /= float32(uint64(1) << shift)
-		l.full = fullContribution(l.w)
-	}
-	b.root.coarsen(shift)
-}
-
-func (n *node) coarsen(shift uint) {
-	if n.raw > 0 {
-		n.raw = max(n.raw>>shift, 1)
-	}
-	for _, kids := range [][]*node{n.kids, n.should, n.filter, n.not} {
-		for _, k := range kids {
-			k.coarsen(shift)
-		}
-	}
 }
 
 // IDFSum returns the sum of the weights of the query, unknown terms counted:
@@ -294,12 +273,13 @@ func (b *binder) field(name string) (int, error) {
 		return 0, storage.Invalidf("params: k1 %v, b %v of field %q", p.K1, p.B, name)
 	}
 	f := boundField{name: name, params: p, perSeg: make([]*Field, len(b.segs))}
+	some := &Field{}
 	for i, s := range b.segs {
 		field := s[name]
 		if field == nil {
 			continue
 		}
-		f.perSeg[i] = field
+		f.perSeg[i], some = field, field
 		f.docs += uint64(field.stats.DocsWithField)
 		f.length += field.stats.TotalLength
 		b.b.docs[i] = max(b.b.docs[i], field.stats.Docs)
@@ -307,7 +287,7 @@ func (b *binder) field(name string) (int, error) {
 	if f.docs > 0 {
 		f.average = float64(f.length) / float64(f.docs)
 	}
-	f.inv = inverseNorms(p, f.average)
+	f.inv = some.inverseNorms(p, f.average)
 	b.names[name] = len(b.b.fields)
 	b.b.fields = append(b.b.fields, f)
 	return len(b.b.fields) - 1, nil
@@ -315,14 +295,15 @@ func (b *binder) field(name string) (int, error) {
 
 // term numbers a term of a field and sums its df.
 func (b *binder) term(field int, term []byte) (int, error) {
-	key := string(append([]byte{byte(field), byte(field >> 8)}, term...))
-	if n, ok := b.seen[key]; ok {
+	b.key = append(append(b.key[:0], byte(field), byte(field>>8)), term...)
+	if n, ok := b.seen[string(b.key)]; ok {
 		return n, nil
 	}
 	if len(b.b.terms) == MaxClauses {
 		return 0, fmt.Errorf("%w: query of more than %d terms", storage.ErrTooLarge, MaxClauses)
 	}
-	t := boundTerm{field: field, term: bytes.Clone(term)}
+	key := string(b.key)
+	t := boundTerm{field: field, term: key[2:]}
 	for _, f := range b.b.fields[field].perSeg {
 		var e entry
 		if f != nil {
@@ -351,8 +332,28 @@ func (b *binder) leaf(l leaf) (*node, int64, error) {
 	}
 	l.w = max(float32(w), math.SmallestNonzeroFloat32)
 	l.full = fullContribution(l.w)
+	if len(b.nodes) == 0 {
+		b.nodes = make([]node, roomLeaves)
+	}
+	n := &b.nodes[0]
+	b.nodes = b.nodes[1:]
+	n.leaf = len(b.b.leaves)
 	b.b.leaves = append(b.b.leaves, l)
-	return &node{op: opLeaf, leaf: len(b.b.leaves) - 1}, int64(l.full), nil
+	return n, int64(l.full), nil
+}
+
+// roomLeaves is the number of leaves that memory is taken for at a time.
+const roomLeaves = 8
+
+// one makes the terms of a leaf of one term.
+func (b *binder) one(term int) []int {
+	if len(b.ints) == 0 {
+		b.ints = make([]int, roomLeaves)
+	}
+	t := b.ints[:1:1]
+	b.ints = b.ints[1:]
+	t[0] = term
+	return t
 }
 
 func (b *binder) idf(term int) float64 {
@@ -392,6 +393,11 @@ func (b *binder) bindTerms(q Terms) (*node, int64, error) {
 		n.op = opBool // the loops of opAll are for terms alone
 	}
 	flat := q.Operator == Or && need == 1
+	leaves := min(len(words)*len(fields), MaxClauses)
+	n.kids = make([]*node, 0, leaves)
+	b.b.leaves = slices.Grow(b.b.leaves, leaves)
+	b.b.terms = slices.Grow(b.b.terms, leaves)
+	b.found = slices.Grow(b.found, leaves*len(b.segs))
 	var sum int64
 	for i, word := range words {
 		if q.Combined {
@@ -403,7 +409,7 @@ func (b *binder) bindTerms(q Terms) (*node, int64, error) {
 			n.kids = append(n.kids, kid)
 			continue
 		}
-		group := &node{op: opAny, min: 1, depth: 1}
+		first := len(n.kids)
 		for k, f := range fields {
 			if word[k] == nil {
 				continue
@@ -412,7 +418,7 @@ func (b *binder) bindTerms(q Terms) (*node, int64, error) {
 			if err != nil {
 				return nil, 0, err
 			}
-			l := leaf{field: f, terms: []int{t}, idf: b.idf(t), boost: weights[k] * boosts[i]}
+			l := leaf{field: f, terms: b.one(t), idf: b.idf(t), boost: weights[k] * boosts[i]}
 			if repeated[i] { // thousands of times is text, no mistake: the weight stops growing
 				l.boost = min(l.boost, maxWeight/l.idf/b.scale)
 			}
@@ -421,15 +427,11 @@ func (b *binder) bindTerms(q Terms) (*node, int64, error) {
 				return nil, 0, err
 			}
 			sum += s
-			group.kids = append(group.kids, kid)
+			n.kids = append(n.kids, kid)
 		}
-		switch {
-		case flat:
-			n.kids = append(n.kids, group.kids...)
-		case len(group.kids) == 1:
-			n.kids = append(n.kids, group.kids[0])
-		default:
-			n.kids = append(n.kids, group)
+		if kids := n.kids[first:]; !flat && len(kids) > 1 {
+			group := &node{op: opAny, min: 1, depth: 1, kids: slices.Clone(kids)}
+			n.kids = append(n.kids[:first], group)
 			n.depth = 2
 		}
 	}
@@ -440,6 +442,10 @@ func (b *binder) bindTerms(q Terms) (*node, int64, error) {
 // none, and joins equal ones, whose boosts add up.
 func distinctWords(words []Word, fields int) (terms [][][]byte, boosts []float64, repeated []bool, err error) {
 	at := map[string]int{}
+	n := min(len(words), MaxClauses)
+	terms, boosts, repeated = make([][][]byte, 0, n), make([]float64, 0, n), make([]bool, 0, n)
+	var room [][]byte
+	var key []byte
 	for _, w := range words {
 		boost := w.Boost
 		if boost == 0 {
@@ -448,8 +454,11 @@ func distinctWords(words []Word, fields int) (terms [][][]byte, boosts []float64
 		if !(boost > 0) || math.IsInf(boost, 0) {
 			return nil, nil, nil, storage.Invalidf("query: boost %v of a word", w.Boost)
 		}
-		word := make([][]byte, fields)
-		var key []byte
+		if len(room) == 0 {
+			room = make([][]byte, roomLeaves*fields)
+		}
+		word := room[:fields:fields]
+		key = key[:0]
 		some := false
 		for k := range fields {
 			t, err := inField(w.Terms, k, fields)
@@ -471,6 +480,7 @@ func distinctWords(words []Word, fields int) (terms [][][]byte, boosts []float64
 			repeated[i] = true
 			continue
 		}
+		room = room[fields:]
 		at[string(key)] = len(terms)
 		terms = append(terms, word)
 		boosts = append(boosts, boost)

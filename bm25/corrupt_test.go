@@ -52,7 +52,10 @@ func exercise(t testing.TB, s sections, n uint32) (bad bool) {
 	check(f.Verify(context.Background()))
 	check(f.EachTerm([]byte("w"), func([]byte, uint64, uint64) bool { return true }))
 	field := []FieldBoost{{"f", 1}}
-	accept := AcceptDocs([]uint32{0, 3, n / 2, n - 1})
+	few := make([]uint64, n/64+1)
+	for d := uint32(0); d < n; d += 5 {
+		few[d/64] |= 1 << (d % 64)
+	}
 	var scratch Scratch
 	for _, q := range []Query{
 		oneField("all", "third", "rare", "one"),
@@ -65,10 +68,10 @@ func exercise(t testing.TB, s sections, n uint32) (bad bool) {
 		if !check(err) {
 			continue
 		}
-		_, err = b.TopK(0, 5, Accept{}, 0, &scratch, nil)
-		check(err)
-		_, err = b.TopK(0, 5, accept, 0, &scratch, nil)
-		check(err)
+		for _, accept := range []Accept{{}, AcceptDocs([]uint32{0, 3, n / 2, n - 1}), AcceptBits(few)} {
+			_, err = b.TopK(0, 5, accept, 0, &scratch, nil)
+			check(err)
+		}
 		_, err = b.Count(0, Accept{}, &scratch)
 		check(err)
 		_, err = b.Explain(0, 3)

@@ -1,7 +1,9 @@
 package bm25
 
 import (
+	"encoding/binary"
 	"math"
+	"math/bits"
 
 	"github.com/quarrysearch/quarry/internal/bitpack"
 	"github.com/quarrysearch/quarry/storage"
@@ -170,8 +172,13 @@ func (s *skipper) done() bool { return s.block >= s.blocks }
 
 // A cursor is a term of a query in one segment: a position in its postings
 // list for reading (skip and the decoded block), and one for bounds (ahead),
-// which runs before it. Both only move forward.
+// which runs before it. Both only move forward. What kernels read and write lies
+// on bounds of 64 bytes.
 type cursor struct {
+	docs  [blockDocs]uint32
+	freqs [blockDocs]uint32
+	kept  [blockDocs]uint8 // number in the block of each of the docs kept
+
 	f   *Field
 	e   entry
 	w   float32
@@ -186,9 +193,12 @@ type cursor struct {
 	freqsBlock int // block in freqs
 	set        bitset
 	setBlock   int // block in set
+	keptBlock  int // block of which docs holds only those accepted, docsBlock being −1
+	keptN      int // their number
+	keptAt     int // of them, those that pieces are done with
 	readBlock  int // block whose freqs are read one by one
 	reads      int // and how many were
-	freqsAt    int // where they start in the list
+	freqsFrom  int // where they start in the list
 	cumBlock   int // block of cum
 	cumAt      int
 	cum        uint64 // positions of docs[:cumAt] of the block
@@ -200,9 +210,7 @@ type cursor struct {
 	groupBound uint32
 	listBound  uint32
 	bad        bool
-
-	docs  [blockDocs]uint32
-	freqs [blockDocs]uint32
+	_          [8]byte // to a multiple of 64
 }
 
 // open starts before the first posting. The zero entry is an empty list.
@@ -211,7 +219,7 @@ func (c *cursor) open(f *Field, e *entry, w float32, inv *[256]float32) {
 	c.skip.open(f, e)
 	c.n, c.i, c.aheadAt = 0, 0, 0
 	c.docsBlock, c.freqsBlock, c.cumBlock, c.boundBlock, c.groupAt = -1, -1, -1, -1, -1
-	c.setBlock, c.readBlock = -1, -1
+	c.setBlock, c.readBlock, c.keptBlock = -1, -1, -1
 	c.bad = false
 	c.listBound = 0
 	if c.skip.small {
@@ -267,7 +275,7 @@ func (c *cursor) load() bool {
 	if c.docsBlock == s.block {
 		return true
 	}
-	c.docsBlock, c.n = s.block, s.n
+	c.docsBlock, c.n, c.keptBlock = s.block, s.n, -1
 	if readDocs(&c.docs, s.n, s.list[s.body:s.bodyTo], s.lo, s.last) < 0 {
 		c.fail()
 		return false
@@ -295,15 +303,7 @@ func (c *cursor) loadFreqs() bool {
 // stored as a bitset is asked as it is, unless its docs are decoded already.
 func (c *cursor) seek(doc uint32) uint32 {
 	s := &c.skip
-	if s.block < 0 || s.last < doc {
-		// Bounds may have walked ahead already.
-		if a := &c.ahead; a.block > s.block && a.block < a.blocks && a.lo <= doc {
-			*s = *a
-		}
-		if !s.seek(doc) {
-			return noDoc
-		}
-	} else if s.block >= s.blocks {
+	if (s.block < 0 || s.last < doc) && !c.reach(doc) || s.block >= s.blocks {
 		return noDoc
 	}
 	if c.docsBlock != s.block {
@@ -323,23 +323,14 @@ func (c *cursor) seek(doc uint32) uint32 {
 	return c.docs[c.i]
 }
 
-// minRanked is the number of docs from which on they are sought together.
-const minRanked = 3
-
-// ranks finds those of the ascending docs, at least minRanked, that the current
-// block would hold, if it is a full one and decoded: how many postings of the
-// block lie below each. The first of docs must not lie before the block.
-func (c *cursor) ranks(s *Scratch, docs []uint32) []uint16 {
-	last := c.skip.last
-	if c.docsBlock != c.skip.block || c.n != blockDocs || len(docs) < minRanked || docs[minRanked-1] > last {
-		return nil
+// reach moves on to the block of the first posting ≥ doc. It reports false when
+// there is none.
+func (c *cursor) reach(doc uint32) bool {
+	// Bounds may have walked ahead already.
+	if s, a := &c.skip, &c.ahead; a.block > s.block && a.block < a.blocks && a.lo <= doc {
+		*s = *a
 	}
-	n := minRanked
-	for n < min(len(docs), blockDocs) && docs[n] <= last {
-		n++
-	}
-	bitpack.Ranks(s.ranks[:n], &c.docs, docs[:n])
-	return s.ranks[:n]
+	return c.skip.seek(doc)
 }
 
 // openSet takes the current block as a bitset, if it is a sound one.
@@ -350,6 +341,52 @@ func (c *cursor) openSet() bool {
 	}
 	c.setBlock, c.n = s.block, s.n
 	return true
+}
+
+// minRanked is the number of docs from which on they are sought together.
+const minRanked = 3
+
+// foundIn writes which of the docs the decoded block holds to s.hits, their
+// places in the block to s.ranks, and returns their number.
+func (c *cursor) foundIn(s *Scratch, docs []uint32) int {
+	n := 0
+	if c.n == blockDocs && len(docs) >= minRanked {
+		ranks := s.ranks[:len(docs)]
+		bitpack.Ranks(ranks, &c.docs, docs)
+		// Written first and kept by the count: no branch to mispredict.
+		for k, at := range ranks {
+			s.hits[n&(blockDocs-1)], s.ranks[n&(blockDocs-1)] = uint16(k), at
+			if c.docs[at&(blockDocs-1)] == docs[k] {
+				n++
+			}
+		}
+		return n
+	}
+	for k, d := range docs {
+		c.i = seekInBlock(&c.docs, c.n, c.i, d)
+		if c.docs[c.i&(blockDocs-1)] == d {
+			s.hits[n&(blockDocs-1)], s.ranks[n&(blockDocs-1)] = uint16(k), uint16(c.i)
+			n++
+		}
+	}
+	return n
+}
+
+// found writes which of the docs, all from the first bit up to the last doc,
+// are in the set to s.hits, their numbers in the block to s.ranks, and returns
+// how many there are.
+func (b *bitset) found(s *Scratch, docs []uint32) int {
+	n := 0
+	// Written first and kept by the count: no branch to mispredict.
+	for k, d := range docs {
+		at := d - b.base
+		w := binary.LittleEndian.Uint64(b.words[at/64*8:])
+		below := w & (1<<(at%64) - 1)
+		s.hits[n&(blockDocs-1)] = uint16(k)
+		s.ranks[n&(blockDocs-1)] = uint16(b.ranks[at/64]) + uint16(bits.OnesCount64(below))
+		n += int(w >> (at % 64) & 1)
+	}
+	return n
 }
 
 // noDoc stands for the end of a list. No doc has this number.
@@ -387,10 +424,10 @@ func (c *cursor) freq() uint32 {
 	}
 	if c.readBlock != s.block {
 		c.readBlock, c.reads = s.block, 0
-		c.freqsAt = s.body + max(docsSize(s.list[s.body:s.bodyTo], s.n, s.lo, s.last), 0)
+		c.freqsFrom = s.body + max(docsSize(s.list[s.body:s.bodyTo], s.n, s.lo, s.last), 0)
 	}
 	if c.reads++; c.reads <= maxReads {
-		if f := readFreq(s.list[c.freqsAt:s.bodyTo], s.n, c.i); f > 0 {
+		if f := readFreq(s.list[c.freqsFrom:s.bodyTo], s.n, c.i); f > 0 {
 			return f
 		}
 	}
@@ -398,6 +435,23 @@ func (c *cursor) freq() uint32 {
 		return 1
 	}
 	return c.freqs[c.i&(blockDocs-1)]
+}
+
+// freqsAt writes the freqs of the first n places of s.ranks, ascending, to
+// s.freqs and moves to the last of them.
+func (c *cursor) freqsAt(s *Scratch, n int) {
+	at, out := s.ranks[:n], s.freqs[:n]
+	c.i = int(at[n-1])
+	if c.freqsBlock == c.skip.block || n > maxReads && c.loadFreqs() {
+		for i, k := range at {
+			out[i] = c.freqs[k&(blockDocs-1)]
+		}
+		return
+	}
+	for i, k := range at {
+		c.i = int(k)
+		out[i] = c.freq()
+	}
 }
 
 // boundOfBlock bounds the contributions of ahead's block.

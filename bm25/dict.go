@@ -200,7 +200,10 @@ func (d *dictReader) seekBlock(term []byte) (int, error) {
 	n := d.blocks()
 	key := termKey(term)
 	lo := sort.Search(n, func(i int) bool { return d.key(i) >= key })
-	hi := lo + sort.Search(n-lo, func(i int) bool { return d.key(lo+i) > key })
+	hi := lo
+	if lo < n && d.key(lo) == key {
+		hi += sort.Search(n-lo, func(i int) bool { return d.key(lo+i) > key })
+	}
 	i, err := d.firstAbove(lo, hi, term)
 	return i - 1, err
 }

@@ -60,6 +60,33 @@
 // comes later in the segment, as docs are numbered by id; a Floor carried over
 // from another segment keeps ties, as ids decide there.
 //
+// # Filters
+//
+// A filter is a bit a doc or, below one doc in FewDocs, a list. A list leads: its
+// docs are sought in every postings list that can lift them. Of bits, a sample tells
+// in each window whether at most three fifths of the docs pass. If so, the docs of a
+// block that do not are dropped before a freq is read or anything is scored, those
+// of a bitset without decoding it; else they are masked when all is scored.
+//
+// The 600 unions that take 240 µs over 1,231,039 passages take 158 among 1 % of
+// them, 178 among 10 % and 227 among 50 %. They took 314, 255 and 254 when docs were
+// masked in the end and a list led, or was a mask, below one doc in 64; a list of 1 %
+// that always leads takes no less. Intersections take 64 µs over all, 31, 46 and 65
+// among 1, 10 and 50 %; they took 88, 60 and 90.
+//
+// # Disjunctions of a small segment
+//
+// Five words on 88,945 short rows in all scripts, where pruning leaves 2,600 of
+// 24,000 postings to score and 1,600 candidates: the time goes to candidates in
+// the lists of the other clauses (40 %), scoring (25 %) and the lookup of the words
+// (15 %). Hence candidates of a block are sought together, in a bitset as it is,
+// and their freqs and contributions computed together: 16 % less time than one by
+// one, 30 % less where all words are in a fifth of the docs. Windows begin small,
+// as the first has no floor and is scored whole: 3 % less. A floor from the sums of
+// the rarest words (up to 1,024 postings) saved no more than it cost; closer bounds
+// by the length of each candidate drop one in seven, those of the blocks that a
+// candidate's block overlaps none.
+//
 // # Order of docs
 //
 // Docs keep the order of their ids; no merge reorders them. Recursive graph

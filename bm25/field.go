@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"sync/atomic"
 
 	"github.com/quarrysearch/quarry/bm25/pattern"
 	"github.com/quarrysearch/quarry/storage"
@@ -24,7 +25,7 @@ type Stats struct {
 
 // A Field is the text side of one field of one segment, read straight from its
 // sections. It is immutable and safe for concurrent use; it holds the sections
-// given to Open and nothing else, however many terms there are.
+// given to Open and little else, however many terms there are.
 type Field struct {
 	dict  dictReader
 	docs  []byte
@@ -33,6 +34,25 @@ type Field struct {
 	stats Stats
 	// blocksFrom is the least df, above 1, of a list with blocks.
 	blocksFrom uint64
+	inverses   atomic.Pointer[inverses] // of the last query
+}
+
+// inverses are the inverse norms of a field.
+type inverses struct {
+	params  Params
+	average float64
+	of      *[256]float32
+}
+
+// inverseNorms returns those of an average length, as the last query had them: as
+// a rule no document has come since.
+func (f *Field) inverseNorms(p Params, average float64) *[256]float32 {
+	if l := f.inverses.Load(); l != nil && l.params == p && l.average == average {
+		return l.of
+	}
+	of := inverseNorms(p, average)
+	f.inverses.Store(&inverses{p, average, of})
+	return of
 }
 
 // Open reads a field from its sections dict, docs, pos, norms and meta, for a

@@ -121,6 +121,54 @@ func (c *cursor) piece(from, to uint32) (docs, freqs []uint32) {
 	return docs, freqs
 }
 
+// acceptedPiece is piece for those postings alone that are accepted; there may
+// be none. next is where to go on: none of the list lies between.
+func (c *cursor) acceptedPiece(s *Scratch, accept *Accept, from, to uint32) (docs, freqs []uint32, next uint32) {
+	k := &c.skip
+	if (k.block < 0 || k.last < from) && !c.reach(from) || k.block >= k.blocks {
+		return nil, nil, noDoc
+	}
+	if k.lo >= to {
+		return nil, nil, k.lo
+	}
+	if c.keptBlock != k.block && !c.keep(accept) {
+		return nil, nil, noDoc
+	}
+	i, end := seekInBlock(&c.docs, c.keptN, c.keptAt, from), c.keptN
+	if k.last >= to {
+		end = seekInBlock(&c.docs, c.keptN, i, to)
+	}
+	c.keptAt = end
+	freqs = s.freqs[:end-i]
+	if len(freqs) > maxReads && !c.loadFreqs() {
+		return nil, nil, noDoc
+	}
+	for j, at := range c.kept[i:end] {
+		if c.freqsBlock == k.block {
+			freqs[j] = c.freqs[at]
+		} else {
+			c.i = int(at)
+			freqs[j] = c.freq()
+		}
+	}
+	return c.docs[i:end], freqs, k.last + 1
+}
+
+// keep leaves only the accepted docs of the current block in docs. Those of a
+// bitset are found without decoding it.
+func (c *cursor) keep(accept *Accept) bool {
+	block := c.skip.block
+	if c.docsBlock != block && (c.setBlock == block || c.openSet()) {
+		c.keptN = accept.keepSet(&c.set, &c.docs, &c.kept)
+	} else if c.load() {
+		c.keptN = accept.keep(&c.docs, c.n, &c.kept)
+	} else {
+		return false
+	}
+	c.docsBlock, c.keptBlock, c.keptAt = -1, block, 0
+	return true
+}
+
 func (r *leafRun) drainTerm(s *Scratch, from, to uint32) (docs, freqs []uint32) {
 	n := 0
 	for {
@@ -212,78 +260,83 @@ func (r *leafRun) addTo(s *Scratch, docs, scores []uint32, from, to uint32) {
 
 // addSought adds the contributions of one term to ascending candidates.
 func addSought(s *Scratch, c *cursor, docs, scores []uint32) {
-	norms, inv, w := c.f.norms, c.inv, c.w
-	next := uint32(0) // no posting lies below, from the last seek on
-	for i := 0; i < len(docs); i++ {
-		d := docs[i]
-		if d < next {
-			continue
-		}
-		if ranks := c.ranks(s, docs[i:]); len(ranks) > 0 {
-			hits := s.found(c, ranks, docs[i:])
-			for j, k := range hits {
-				scores[i+int(k)] += s.part[j]
-			}
-			i += len(ranks) - 1
-			continue
-		}
-		next = c.seek(d)
-		if next == d {
-			scores[i] += contribution(w, c.freq(), inv[norms[d]])
-			next++
-		} else if next == noDoc {
+	for i := 0; i < len(docs); {
+		n := 0
+		if i, n = c.within(docs, i); n == 0 {
 			return
 		}
+		for j, k := range s.found(c, docs[i:i+n]) {
+			scores[i+int(k)] += s.part[j]
+		}
+		i += n
 	}
 }
 
 // keepSought is addSought for a conjunction: candidates that the term lacks
 // are dropped. It returns the number kept.
-func keepSought(s *Scratch, c *cursor, docs, scores []uint32) int {
-	norms, inv, w := c.f.norms, c.inv, c.w
-	next, n := uint32(0), 0
-	for i := 0; i < len(docs); i++ {
-		d := docs[i]
-		if d < next {
-			continue
+func keepSought(s *Scratch, c *cursor, docs, scores []uint32) (kept int) {
+	for i := 0; i < len(docs); {
+		n := 0
+		if i, n = c.within(docs, i); n == 0 {
+			return kept
 		}
-		if ranks := c.ranks(s, docs[i:]); len(ranks) > 0 {
-			for j, k := range s.found(c, ranks, docs[i:]) {
-				docs[n] = docs[i+int(k)]
-				scores[n] = scores[i+int(k)] + s.part[j]
-				n++
-			}
-			i += len(ranks) - 1
-			continue
+		for j, k := range s.found(c, docs[i:i+n]) {
+			docs[kept], scores[kept] = docs[i+int(k)], scores[i+int(k)]+s.part[j]
+			kept++
 		}
-		next = c.seek(d)
-		if next == d {
-			docs[n] = d
-			scores[n] = scores[i] + contribution(w, c.freq(), inv[norms[d]])
-			n++
-			next++
-		} else if next == noDoc {
-			break
-		}
+		i += n
 	}
-	return n
+	return kept
 }
 
-// found returns which of the docs, whose ranks in the cursor's block are given,
-// the block holds, and leaves their contributions in s.part.
-func (s *Scratch) found(c *cursor, ranks []uint16, docs []uint32) []uint16 {
-	n := 0
-	for k, at := range ranks {
-		d := docs[k]
-		if c.docs[at&(blockDocs-1)] != d {
-			continue
+// within moves to the block that may hold one of the ascending docs from the
+// i-th on, and returns which of them are the first it may hold, a block of
+// them at most.
+func (c *cursor) within(docs []uint32, i int) (first, n int) {
+	s := &c.skip
+	for {
+		if (s.block < 0 || s.last < docs[i]) && !c.reach(docs[i]) || s.done() {
+			return i, 0
 		}
-		c.i = int(at)
-		i := n & (blockDocs - 1)
-		s.hits[i], s.freqs[i], s.invs[i] = uint16(k), c.freq(), c.inv[c.f.norms[d]]
-		n++
+		if s.lo <= docs[i] {
+			break
+		}
+		if i = lowerBound(docs, i, s.lo); i == len(docs) {
+			return i, 0
+		}
 	}
-	score.Batch(s.part[:n], s.freqs[:n], s.invs[:n], c.w)
+	docs = docs[i:min(len(docs), i+blockDocs)]
+	for n = 1; n < len(docs) && docs[n] <= s.last; n++ {
+	}
+	return i, n
+}
+
+// found returns which of the ascending docs, at most a block of them and all in
+// the range of the cursor's block, the block holds, and leaves their
+// contributions in s.part.
+func (s *Scratch) found(c *cursor, docs []uint32) []uint16 {
+	n := 0
+	switch fresh := c.docsBlock != c.skip.block; {
+	case fresh && (c.setBlock == c.skip.block || c.openSet()):
+		n = c.set.found(s, docs)
+	case !c.load():
+		return nil
+	default:
+		if fresh {
+			c.i = 0
+		}
+		n = c.foundIn(s, docs)
+	}
+	if n == 0 {
+		return nil
+	}
+	c.freqsAt(s, n)
+	norms, inv := c.f.norms, c.inv
+	for i, k := range s.hits[:n] {
+		s.invs[i] = inv[norms[docs[k]]]
+	}
+	batch := min(n+7, blockDocs) &^ 7 // the kernel takes eight at a time
+	score.Batch(s.part[:batch], s.freqs[:batch], s.invs[:batch], c.w)
 	return s.hits[:n]
 }
 
@@ -476,7 +529,7 @@ func (x *search) phraseIn(r *leafRun, docs, freqs []uint32) {
 	freqs = freqs[:len(docs)]
 	for i, d := range docs {
 		norm := r.norms[d]
-		if freqs[i] <= uint32(s.need[norm]) || d < next || x.accept.kind != acceptAll && !x.accept.Has(d) {
+		if freqs[i] <= uint32(s.need[norm]) || d < next || x.accept.kind != acceptAll && !x.accepted(d) {
 			continue
 		}
 		s.Work.Candidates++

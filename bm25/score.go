@@ -1,6 +1,7 @@
 package bm25
 
 import (
+	"encoding/binary"
 	"math"
 	"math/bits"
 	"slices"
@@ -134,6 +135,29 @@ func (s *Scratch) scoreWindow(from uint32, docs, freqs []uint32, norms []byte, i
 	}
 }
 
+// coarsen makes the unit of scores 2^shift times as large. Weights keep all their
+// bits, so that only the rounding of contributions is coarser.
+func (b *Bound) coarsen(shift uint) {
+	b.shift = shift
+	for i := range b.leaves {
+		l := &b.leaves[i]
+		l.w /= float32(uint64(1) << shift)
+		l.full = fullContribution(l.w)
+	}
+	b.root.coarsen(shift)
+}
+
+func (n *node) coarsen(shift uint) {
+	if n.raw > 0 {
+		n.raw = max(n.raw>>shift, 1)
+	}
+	for _, kids := range [][]*node{n.kids, n.should, n.filter, n.not} {
+		for _, k := range kids {
+			k.coarsen(shift)
+		}
+	}
+}
+
 // Normalize maps a raw score to [0, 1]: y = x(1+k1)/(1+k1·x) with x = raw /
 // idfSum, both in units of 2^-20. It is strictly monotone in raw (the slope is
 // at least 1/(1+k1), far above the rounding of float64) and 1 at idfSum; y is
@@ -174,25 +198,85 @@ type Accept struct {
 }
 
 // AcceptBits accepts doc d when bit d%64 of word d/64 is set; docs beyond the
-// last word are refused. The slice is kept, not copied.
+// last word are refused. The slice is kept, not copied. Where few are accepted,
+// the others of a block are dropped before their freqs are read.
 func AcceptBits(words []uint64) Accept { return Accept{kind: acceptBits, bits: words} }
 
+// FewDocs is how many docs there must be for each one that passes for AcceptDocs
+// to be faster than AcceptBits.
+const FewDocs = 512
+
 // AcceptDocs accepts the docs given, strictly ascending. The slice is kept,
-// not copied. Meant for few docs: they then lead the search and no block
-// without one of them is read.
+// not copied. Meant for few docs (FewDocs): they then lead the search and no
+// block without one of them is read.
 func AcceptDocs(docs []uint32) Accept { return Accept{kind: acceptDocs, docs: docs} }
 
 // Has tells whether doc is accepted.
 func (a *Accept) Has(doc uint32) bool {
 	switch a.kind {
 	case acceptBits:
-		w := int(doc >> 6)
-		return w < len(a.bits) && a.bits[w]>>(doc&63)&1 != 0
+		return a.hasBit(doc)
 	case acceptDocs:
 		_, ok := slices.BinarySearch(a.docs, doc)
 		return ok
 	}
 	return true
+}
+
+func (a *Accept) hasBit(doc uint32) bool {
+	w := int(doc >> 6)
+	return w < len(a.bits) && a.bits[w]>>(doc&63)&1 != 0
+}
+
+// few tells whether no more than three fifths of the docs in [from, to) are
+// accepted, by a sample of them: then it pays to drop the others of a block before
+// their freqs are read.
+func (a *Accept) few(from, to uint32) bool {
+	if a.kind != acceptBits {
+		return false
+	}
+	words := a.bits[min(int(from>>6), len(a.bits)):min(int(to>>6)+1, len(a.bits))]
+	passed, all := 0, 0
+	for i := 0; i < len(words); i += len(words)/8 + 1 {
+		passed += bits.OnesCount64(words[i])
+		all += 64
+	}
+	return 5*passed <= 3*all
+}
+
+// keep drops those of a block's n docs that are not accepted, and writes to at
+// which of the n are left. It returns how many are.
+func (a *Accept) keep(docs *[blockDocs]uint32, n int, at *[blockDocs]uint8) int {
+	kept, words := 0, a.bits
+	for i, d := range docs[:n] {
+		w := int(d >> 6)
+		if w >= len(words) {
+			break
+		}
+		// Written first and kept by the count: no branch to mispredict.
+		docs[kept&(blockDocs-1)], at[kept&(blockDocs-1)] = d, uint8(i)
+		kept += int(words[w] >> (d & 63) & 1)
+	}
+	return kept
+}
+
+// keepSet is keep for a block that is a bitset: it writes the accepted docs.
+func (a *Accept) keepSet(b *bitset, docs *[blockDocs]uint32, at *[blockDocs]uint8) int {
+	n, i, shift := 0, int(b.base>>6), b.base&63
+	for k := 0; 8*k+8 <= len(b.words) && i < len(a.bits); k++ {
+		held := binary.LittleEndian.Uint64(b.words[8*k:])
+		w := a.bits[i] >> shift
+		if i++; i < len(a.bits) {
+			w |= a.bits[i] << (64 - shift)
+		}
+		for w &= held; w != 0; w &= w - 1 {
+			bit := bits.TrailingZeros64(w)
+			docs[n&(blockDocs-1)] = b.base + uint32(64*k+bit)
+			at[n&(blockDocs-1)] = b.ranks[k] + uint8(bits.OnesCount64(held&(1<<bit-1)))
+			n++
+		}
+	}
+	return n
 }
 
 // mask clears the bits of a window of docs starting at s, a multiple of 64,

@@ -12,6 +12,9 @@ import (
 const (
 	windowDocs  = 8192
 	windowWords = windowDocs / 64
+	// firstWindow is the size of a disjunction's first window, which has no floor
+	// yet: every posting in it is scored. The next ones double.
+	firstWindow = 1024
 
 	// cancelWindows is how many windows or blocks pass between two calls of
 	// Scratch.Cancel: at most 65,536 docs of every word.
@@ -28,7 +31,7 @@ type Work struct {
 }
 
 // A Scratch is the memory of one search at a time. It grows to what the
-// largest query needs, 2.8 KB a term, and then a search allocates nothing.
+// largest query needs, 3.2 KB a term, and then a search allocates nothing.
 // The zero value is ready. Work adds up over searches until the caller clears
 // it.
 type Scratch struct {
@@ -69,7 +72,8 @@ type search struct {
 	b      *Bound
 	s      *Scratch
 	accept *Accept
-	at     int // cursor into accept.docs
+	at     int  // cursor into accept.docs
+	few    bool // few docs are accepted where the search is
 	docs   uint32
 	leafOf []int // leaf → index in s.leaves + 1, for trees
 }
@@ -221,14 +225,15 @@ func (x *search) nextAccepted(from uint32) (uint32, bool) {
 func (x *search) or() {
 	s := x.s
 	from := uint32(0)
-	for {
+	for size := uint64(firstWindow); ; size = min(2*size, windowDocs) {
 		var ok bool
 		if from, ok = x.nextAccepted(from); !ok {
 			return
 		}
 		from &^= 63
-		to := uint32(min(uint64(from)+windowDocs, uint64(x.docs)))
+		to := uint32(min(uint64(from)+size, uint64(x.docs)))
 		s.Work.Windows++
+		x.few = x.accept.few(from, to)
 		sum, until := x.bounds(from, to)
 		floor := s.heap.floor
 		if sum < uint64(floor) {
@@ -242,7 +247,7 @@ func (x *search) or() {
 		rest, restSum := x.partition(floor)
 		essential := s.order[rest:]
 		switch {
-		case x.accept.kind == acceptDocs && x.postings(essential) > ledByFew*uint64(len(x.accept.docs)):
+		case x.accept.kind == acceptDocs:
 			to = x.ledByFilter(from, to, uint32(min(sum, math.MaxUint32)))
 		case len(essential) == 1 && s.leaves[essential[0]].kind == leafTerm:
 			// Windows end at multiples of 64, or the next would overlap.
@@ -257,18 +262,6 @@ func (x *search) or() {
 		}
 		from = to
 	}
-}
-
-// ledByFew is how many postings are read in the time in which one accepted doc
-// is sought in the lists.
-const ledByFew = 8
-
-// postings sums up the postings of leaves.
-func (x *search) postings(leaves []int) (n uint64) {
-	for _, i := range leaves {
-		n += x.s.leaves[i].df
-	}
-	return n
 }
 
 // bounds sets the bound of every leaf in [from, to) and returns their sum, and
@@ -336,25 +329,36 @@ func (x *search) scoreEssential(r *leafRun, from, to uint32) {
 		s.Work.Scored += len(docs)
 		return
 	}
-	for at := from; ; {
-		docs, freqs := r.cur[0].piece(at, to)
-		if len(docs) == 0 {
-			return
-		}
+	for at := from; at < to; {
+		docs, freqs, next := x.piece(&r.cur[0], at, to)
 		s.scoreWindow(from, docs, freqs, r.norms, r.inv, r.w)
 		s.Work.Scored += len(docs)
-		at = docs[len(docs)-1] + 1
+		at = next
 	}
+}
+
+// piece is that of a cursor, without the docs that are not accepted where it
+// pays to look beforehand. next is where to go on, at least to at the end.
+func (x *search) piece(c *cursor, from, to uint32) (docs, freqs []uint32, next uint32) {
+	if x.few && !c.skip.small {
+		return c.acceptedPiece(x.s, x.accept, from, to)
+	}
+	docs, freqs = c.piece(from, to)
+	if len(docs) == 0 {
+		return nil, nil, noDoc
+	}
+	return docs, freqs, docs[len(docs)-1] + 1
 }
 
 // collect turns the accumulator into candidates: accepted, and not hopeless.
 // It leaves the accumulator empty.
 func (x *search) collect(from, restSum, to uint32) int {
 	s := x.s
+	words := (to - from + 63) / 64
 	keep := s.set
-	x.at = x.accept.mask(keep[:], from, x.at)
+	x.at = x.accept.mask(keep[:words], from, x.at)
 	least := s.heap.floor - min(s.heap.floor, restSum)
-	return score.Collect(s.docs[:], s.scores[:], s.acc[:], s.set[:], keep[:], least, from)
+	return score.Collect(s.docs[:], s.scores[:], s.acc[:], s.set[:words], keep[:words], least, from)
 }
 
 // finish applies the other clauses to n candidates, dropping those that their
@@ -394,42 +398,44 @@ func (x *search) single(r *leafRun, from, to uint32, rest []int, restSum uint32)
 			from = c.ahead.last + 1
 			continue
 		}
-		docs, freqs := c.piece(max(from, c.ahead.lo), to)
-		if len(docs) == 0 {
-			return
-		}
+		docs, freqs, next := x.piece(c, max(from, c.ahead.lo), to)
 		n := copy(s.docs[:], docs)
 		s.scoreBatch(s.scores[:n], docs, freqs, r.norms, r.inv, r.w)
 		s.Work.Scored += n
-		end := docs[n-1] + 1
 		n = keepAbove(s.docs[:n], s.scores[:n], s.heap.floor-min(s.heap.floor, restSum))
 		n = x.keepAccepted(n)
-		x.finish(n, from, end, rest, restSum)
-		from = end
+		x.finish(n, from, to, rest, restSum)
+		from = next
 	}
 }
 
 // keepAccepted drops candidates that are not accepted.
 func (x *search) keepAccepted(n int) int {
-	a, s := x.accept, x.s
-	if a.kind == acceptAll {
+	s := x.s
+	if x.accept.kind == acceptAll {
 		return n
 	}
 	k := 0
 	for i, d := range s.docs[:n] {
-		ok := false
-		if a.kind == acceptBits {
-			ok = a.Has(d)
-		} else {
-			x.at = lowerBound(a.docs, x.at, d)
-			ok = x.at < len(a.docs) && a.docs[x.at] == d
-		}
-		if ok {
+		if x.accepted(d) {
 			s.docs[k], s.scores[k] = d, s.scores[i]
 			k++
 		}
 	}
 	return k
+}
+
+// accepted is Accept.Has of docs asked for in ascending order.
+func (x *search) accepted(d uint32) bool {
+	a := x.accept
+	switch a.kind {
+	case acceptBits:
+		return a.hasBit(d)
+	case acceptDocs:
+		x.at = lowerBound(a.docs, x.at, d)
+		return x.at < len(a.docs) && a.docs[x.at] == d
+	}
+	return true
 }
 
 // ledByFilter makes the accepted docs of the window candidates and every
@@ -496,10 +502,9 @@ func (x *search) and() {
 		if x.accept.kind == acceptDocs {
 			n, to = x.takeAccepted(from, to)
 		} else {
-			docs, freqs := lead.piece(from, to)
-			if n = copy(s.docs[:], docs); n == 0 {
-				return
-			}
+			x.few = x.accept.few(from, to)
+			docs, freqs, _ := x.piece(lead, from, to)
+			n = copy(s.docs[:], docs)
 			r := &s.leaves[order[0]]
 			s.scoreBatch(s.scores[:n], docs, freqs, r.norms, r.inv, r.w)
 			s.Work.Scored += n

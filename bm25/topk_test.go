@@ -83,3 +83,58 @@ func TestCountOfUnion(t *testing.T) {
 		t.Fatalf("%d with a filter, %v; want %d", got, err, want)
 	}
 }
+
+// A filter of few docs reads blocks that lie in several windows, in some of
+// which their word is essential and in others sought, and all that pass are not
+// spread evenly.
+func TestFewOfABlock(t *testing.T) {
+	rng := rand.New(rand.NewPCG(11, 11))
+	const n = 60_000
+	words := []string{"half", "ninth", "some", "few", "rare"}
+	const kinds = 5
+	docs := map[uint32]text{}
+	var often [kinds + 1]int
+	for d := range uint32(n) {
+		if d%2500 == 0 { // bounds differ by the place
+			for i := range often {
+				often[i] = 1 + rng.IntN(6)*rng.IntN(2)
+			}
+		}
+		for i, one := range []int{2, 9, 30, 100, 400} {
+			if rng.IntN(one) == 0 {
+				docs[d] = append(docs[d], slices.Repeat([]string{words[i]}, 1+rng.IntN(often[i]))...)
+			}
+		}
+		docs[d] = append(docs[d], slices.Repeat([]string{"filler"}, rng.IntN(20*often[kinds]))...)
+	}
+	_, f := buildField(t, docs, n)
+	var s Scratch
+	for round := range 80 {
+		run := uint32(1 + rng.IntN(1+round%3*3000))
+		share := []int{1, 5, 20, 60, 90}[rng.IntN(5)]
+		bits := make([]uint64, n/64+1-rng.IntN(100))
+		for d, pass := uint32(0), false; d < uint32(64*len(bits)) && d < n; d++ {
+			if d%run == 0 {
+				pass = rng.IntN(100) < share
+			}
+			if pass || rng.IntN(5000) == 0 {
+				bits[d/64] |= 1 << (d % 64)
+			}
+		}
+		rng.Shuffle(len(words), func(i, j int) { words[i], words[j] = words[j], words[i] })
+		q := oneField(words[:2+rng.IntN(4)]...)
+		q.Operator = Operator(rng.IntN(4) / 3)
+		b, err := Bind(q, []SegmentFields{{"f": f}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := 1 + rng.IntN(20)
+		want, err := b.Exhaustive(0, k, AcceptBits(bits), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := b.TopK(0, k, AcceptBits(bits), 0, &s, nil); err != nil || !slices.Equal(got, want) {
+			t.Fatalf("round %d: %v with runs of %d, %d %%, k %d: %v, want %v: %v", round, q.Words, run, share, k, got, want, err)
+		}
+	}
+}

@@ -219,7 +219,7 @@ type textBuffers struct {
 // few they lead the search, else they mask it.
 func (s *search) accept(i int, v *view) bm25.Accept {
 	switch {
-	case s.matches != nil && s.matches[i].Few():
+	case s.matches != nil && s.matches[i].Few(bm25.FewDocs):
 		return bm25.AcceptDocs(s.matches[i].List())
 	case s.matches != nil:
 		return bm25.AcceptBits(s.matches[i].Bits())
@@ -495,7 +495,7 @@ func (l *sparseLeg) run(s *search) ([]fusion.Item, error) {
 // accept gives the docs of a view that may be returned, as search.accept does.
 func (l *sparseLeg) accept(s *search, i int, v *view) sparse.Accept {
 	switch {
-	case s.matches != nil && s.matches[i].Few():
+	case s.matches != nil && s.matches[i].Few(sparse.FewDocs):
 		return sparse.Accept{Docs: s.matches[i].List()}
 	case s.matches != nil:
 		return sparse.Accept{Bits: s.matches[i].Bits()}

@@ -383,7 +383,8 @@ func (s *search) rank() ([]ranked, error) {
 		return s.buf.list, err
 	}
 	// The first goes to this goroutine: the others start late, and take less time
-	// as a rule. All run under guard, so that none is left behind.
+	// as a rule. With one thread all go to it. All run under guard, so that none is
+	// left behind.
 	var wg sync.WaitGroup
 	var items [legKinds][]fusion.Item
 	var errs [legKinds]error
@@ -393,10 +394,14 @@ func (s *search) rank() ([]ranked, error) {
 			return err
 		})
 	}
-	for i := 1; i < len(s.legs); i++ {
+	alone := s.snap.ix.o.Threads == 1
+	for i := 1; i < len(s.legs) && !alone; i++ {
 		wg.Go(func() { run(i) })
 	}
 	run(0)
+	for i := 1; i < len(s.legs) && alone; i++ {
+		run(i)
+	}
 	wg.Wait()
 	s.exhausted = true
 	for i := range s.legs {

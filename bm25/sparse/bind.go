@@ -13,12 +13,16 @@ type Scored struct {
 }
 
 // Accept says which docs may be returned: those whose bit is set in Bits, or
-// those in Docs, ascending; the zero value accepts all. Docs is meant for few:
-// they then lead the search. The slices are kept, not copied.
+// those in Docs, ascending; the zero value accepts all. Docs is meant for few
+// (FewDocs): they then lead the search. The slices are kept, not copied.
 type Accept struct {
 	Bits []uint64
 	Docs []uint32
 }
+
+// FewDocs is how many docs there should be for each one that passes where Docs is
+// given and not Bits.
+const FewDocs = 64
 
 // A Bound is a query with its terms looked up in every segment. It is immutable
 // and safe for concurrent use, each search with a Scratch of its own.

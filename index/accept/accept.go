@@ -3,7 +3,7 @@
 //
 //	filter ─ key ─► Cache ─► Set ─┬─► Docs   roaring bitmap, for ids and counts
 //	                              ├─► Bits   one bit a doc   ┐ for keyword search,
-//	                              ├─► List   the docs        ┘ whichever is shorter
+//	                              ├─► List   the docs        ┘ whichever is faster
 //	                              └─► Ords   one bit a vector, for vector search
 //
 // A Cache belongs to a segment with the tombstones of one moment, so what it
@@ -89,8 +89,8 @@ func NewSet(found *roaring.Bitmap, docs uint32) *Set {
 	return s
 }
 
-// Few says whether List is much shorter than Bits.
-func (s *Set) Few() bool { return s.Count*64 < int(s.docs) }
+// Few says whether fewer than one doc in so many passes.
+func (s *Set) Few(in int) bool { return s.Count*in < int(s.docs) }
 
 // List returns the docs, ascending.
 func (s *Set) List() []uint32 { return s.list() }

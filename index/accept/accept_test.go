@@ -48,11 +48,11 @@ func TestCache(t *testing.T) {
 // A Set gives the same docs in every form, to all at once.
 func TestForms(t *testing.T) {
 	s := NewSet(roaring.BitmapOf(3, 64, 70), 100)
-	if s.Few() {
-		t.Error("three of a hundred are few")
+	if s.Few(64) {
+		t.Error("three of a hundred are fewer than one in 64")
 	}
-	if !NewSet(roaring.BitmapOf(3), 1000).Few() {
-		t.Error("one of a thousand is not few")
+	if !NewSet(roaring.BitmapOf(3), 100).Few(64) {
+		t.Error("one of a hundred is not fewer than one in 64")
 	}
 	var wg sync.WaitGroup
 	for range 4 {
