@@ -112,7 +112,7 @@ def main():
                     "queries": len(us), "hits": sum(map(len, hits)), "avg_us": round(us.mean(), 1), "p50_us": round(float(np.percentile(us, 50)), 1),
                     "p99_us": round(float(np.percentile(us, 99)), 1)}
             if condition:
-                line["filter"] = condition
+                line["filter"] = condition.replace("'", '"')  # as quarry writes it, so that the lines are told as one search
             elif mode == "vector":
                 line["recall"] = round(np.mean([len({int(d.id) for d in found} & set(map(int, want))) / K for found, want in zip(hits, truth)]), 4)
             print(json.dumps(line), flush=True)
