@@ -77,10 +77,11 @@
 //	S2 8 KiB       3.08   5          2.83   5          1.98   7
 //
 // With 16 writers of single documents (BenchmarkSixteenWriters) SyncAlways
-// reaches 0.7 of what SyncEvery does. A sync costs 70 µs of CPU, and for most of
-// the rest of its time one of the two cores, until the scheduler takes it back
-// from the call; half of the writers prepare while the others wait. Medians of
-// runs in turns, at real-time priority on a machine full of other work:
+// reaches 0.76 of what SyncEvery does on an idle machine. A sync costs 70 µs of
+// CPU, and for most of the rest of its time one of the two cores, until the
+// scheduler takes it back from the call; half of the writers prepare while the
+// others wait. Medians of runs in turns, at real-time priority on a machine full
+// of other work:
 //
 //	                                    documents/s   of SyncEvery   CPU a document
 //	append and fsync                    17,000        0.45           71 µs
