@@ -81,7 +81,8 @@ func sizeDirectory(t *testing.T, n int) {
 }
 
 func sizeNodes(t *testing.T, n, nodes int) {
-	tc := testcluster.ForTest(t, testcluster.Options{Nodes: nodes})
+	// 6 KiB a document is what a node needs of memory.
+	tc := testcluster.ForTest(t, testcluster.Options{Nodes: nodes, Env: []string{fmt.Sprintf("GOMEMLIMIT=%dMiB", max(1024, n*6/1024))}})
 	c, err := Open(t.Context(), Options{URLs: tc.URLs(), Key: tc.Key(), Collection: "Stones", Schema: sizingSchema(), Timeout: 5 * time.Minute, Attempt: time.Minute})
 	if err != nil {
 		t.Fatal(err)
