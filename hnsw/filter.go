@@ -210,13 +210,9 @@ func (r *route) weigh(f *Field, local float64) {
 	spare := sparseEf * (1 - 1/sparse) * max(1-ef/shortEf, 0)
 	r.wider = max(sparse+spare/ef, min(detourPull/pull, 2), detourEf*away/ef)
 	repelled := min(max((detourPull-pull)/(detourPull-awayFrom), 0), 1)
+	r.turn, r.seeds = 1+(detourCost-1)*repelled, twoHopSeeds
 	if repelled > 0 { // far from the query nearly all may be accepted
-		scored = 1.25 * m0
-	}
-	r.turn = 1 + (detourCost-1)*repelled
-	r.seeds = twoHopSeeds
-	if pull < detourPull {
-		r.seeds = detourSeeds
+		scored, r.seeds = 1.25*m0, detourSeeds
 	}
 	r.costs.TwoHop = (ef*r.wider + 4) * (scored*c.walk + (1-around)*m0*f.lookCost()) * r.turn
 	if repelled == 0 && pull <= 1/graphPull {

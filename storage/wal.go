@@ -433,10 +433,11 @@ func (w *WAL) yield(f File) error {
 func layAhead(f File, end int64) (int64, error) {
 	ahead := end + min(end, walAhead)
 	ahead += -ahead & (walBlock - 1)
-	if err := f.Reserve(ahead); !IsDiskFull(err) {
-		return ahead, err
+	err := f.Reserve(ahead)
+	if IsDiskFull(err) {
+		err = nil
 	}
-	return ahead, nil
+	return ahead, err
 }
 
 func (w *WAL) wakeSyncer() {
